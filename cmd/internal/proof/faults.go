@@ -1,0 +1,135 @@
+package proof
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"wopcert/bundle"
+	"wopcert/harness"
+	"wopcert/reference-host/faults"
+	"wopcert/requirements"
+)
+
+// FaultReport says which faults the suite notices.
+type FaultReport struct {
+	Total      int          `json:"total"`
+	Killed     int          `json:"killed"` // faults that turned exactly what they break, and for the stated reason
+	Survived   []Survivor   `json:"survived"`
+	Collateral []Collateral `json:"collateral"`
+}
+
+// Survivor is a requirement that did not turn, or not for the stated reason.
+type Survivor struct {
+	Fault       string          `json:"fault"`
+	Requirement requirements.ID `json:"requirement"`
+	Expected    string          `json:"expected"`
+	Observed    string          `json:"observed"`
+}
+
+// Collateral is a requirement that turned although the fault does not break it.
+type Collateral struct {
+	Fault       string             `json:"fault"`
+	Requirement requirements.ID    `json:"requirement"` // empty when the suite itself failed
+	Before      bundle.Disposition `json:"before"`
+	After       bundle.Disposition `json:"after"`
+	Detail      string             `json:"detail"`
+}
+
+// OK reports whether every fault was killed and nothing else turned.
+func (r *FaultReport) OK() bool { return r.Killed == r.Total && len(r.Collateral) == 0 }
+
+// Faults breaks the reference host in each way and runs the whole suite on it.
+// The error says why nothing could be proved; a fault that survives is part of
+// the report. When the context ends the report holds what was proved until
+// then, beside the context's error.
+func Faults(ctx context.Context, o Options) (*FaultReport, error) {
+	if o.Faults == nil {
+		o.Faults = faults.All()
+	}
+	p, err := newProver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]change, len(o.Faults))
+	for i, f := range o.Faults {
+		changes[i] = change{id: f.ID, wrap: f.Wrap, decorate: f.Decorate}
+	}
+	survived := make([][]Survivor, len(o.Faults))
+	collateral := make([][]Collateral, len(o.Faults))
+	judged := make([]bool, len(o.Faults))
+	err = p.each(ctx, changes, func(i int, m *measurement) bool {
+		survived[i], collateral[i] = judgeFault(o.Faults[i], p.baseline, m)
+		judged[i] = true
+		return len(survived[i])+len(collateral[i]) == 0
+	})
+	report := &FaultReport{
+		Total:      len(o.Faults),
+		Survived:   append([]Survivor{}, slices.Concat(survived...)...),
+		Collateral: append([]Collateral{}, slices.Concat(collateral...)...),
+	}
+	for i := range o.Faults {
+		if judged[i] && len(survived[i]) == 0 {
+			report.Killed++
+		}
+	}
+	return report, err
+}
+
+// judgeFault compares a broken host with the unbroken one.
+func judgeFault(f faults.Fault, before, after *measurement) ([]Survivor, []Collateral) {
+	var survived []Survivor
+	var collateral []Collateral
+	for _, id := range f.Breaks {
+		if expected, observed, ok := turned(f, id, before, after); !ok {
+			survived = append(survived, Survivor{Fault: f.ID, Requirement: id, Expected: expected, Observed: observed})
+		}
+	}
+	if after.err != nil {
+		return survived, nil // the survivors say so; there are no rows to compare
+	}
+	for _, was := range before.rows {
+		is := after.byID[was.id]
+		if !slices.Contains(f.Breaks, was.id) && is.result != was.result {
+			collateral = append(collateral, Collateral{Fault: f.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})
+		}
+	}
+	for _, defect := range after.suite {
+		collateral = append(collateral, Collateral{Fault: f.ID, Detail: "the suite itself is at fault: " + defect})
+	}
+	return survived, collateral
+}
+
+// turned reports whether a requirement's row went where the fault sends it:
+// to a failure for the stated reason, or for a recommendation to a partial
+// witness that states it.
+func turned(f faults.Fault, id requirements.ID, before, after *measurement) (expected, observed string, ok bool) {
+	was, is := before.byID[id], after.byID[id]
+	want := bundle.ExecutedFail
+	if recommended(id) {
+		expected = harness.PartialWitness
+	} else {
+		expected = string(want)
+	}
+	expected += " with " + quoted(f.Reason)
+	if why := after.why(); why != "" {
+		return expected, why, false
+	}
+	if was.result == bundle.ExecutedFail || was.result == "" {
+		return expected, "on the unbroken host: " + was.text(), false
+	}
+	reason := strings.Contains(is.detail, f.Reason)
+	if recommended(id) {
+		return expected, is.text(), reason && strings.HasPrefix(is.detail, harness.PartialWitness) && is.detail != was.detail &&
+			is.result != bundle.ExecutedFail && is.result != bundle.Blocked
+	}
+	return expected, is.text(), reason && is.result == want
+}
+
+// recommended reports whether the requirement fails nothing when it is not met.
+func recommended(id requirements.ID) bool {
+	r, ok := requirements.Get(id)
+	return ok && (strings.HasPrefix(r.Level, "SHOULD") || r.Level == "RECOMMENDED")
+}
+
+func quoted(s string) string { return "\u201c" + s + "\u201d" }

@@ -1,0 +1,80 @@
+package proof
+
+import (
+	"context"
+	"slices"
+
+	"wopcert/bundle"
+	"wopcert/reference-host/variants"
+	"wopcert/requirements"
+)
+
+// VariantReport says which freedoms the suite leaves a host.
+type VariantReport struct {
+	Total  int      `json:"total"`
+	Held   int      `json:"held"` // variants that changed nothing beyond what they relax
+	Broken []Broken `json:"broken"`
+}
+
+// Broken is a requirement whose row a variant changed although it must not.
+type Broken struct {
+	Variant     string             `json:"variant"`
+	Requirement requirements.ID    `json:"requirement"` // empty when the suite itself failed
+	Before      bundle.Disposition `json:"before"`
+	After       bundle.Disposition `json:"after"`
+	Detail      string             `json:"detail"`
+}
+
+// OK reports whether every variant held.
+func (r *VariantReport) OK() bool { return r.Held == r.Total && len(r.Broken) == 0 }
+
+// Variants gives the reference host each freedom and runs the whole suite on
+// it. Errors are as for [Faults].
+func Variants(ctx context.Context, o Options) (*VariantReport, error) {
+	if o.Variants == nil {
+		o.Variants = variants.All()
+	}
+	p, err := newProver(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	changes := make([]change, len(o.Variants))
+	for i, v := range o.Variants {
+		changes[i] = change{id: v.ID, basePath: v.BasePath, wrap: v.Wrap, decorate: v.Decorate}
+	}
+	broken := make([][]Broken, len(o.Variants))
+	judged := make([]bool, len(o.Variants))
+	err = p.each(ctx, changes, func(i int, m *measurement) bool {
+		broken[i], judged[i] = judgeVariant(o.Variants[i], p.baseline, m), true
+		return len(broken[i]) == 0
+	})
+	report := &VariantReport{Total: len(o.Variants), Broken: append([]Broken{}, slices.Concat(broken...)...)}
+	for i := range o.Variants {
+		if judged[i] && len(broken[i]) == 0 {
+			report.Held++
+		}
+	}
+	return report, err
+}
+
+// judgeVariant compares a host that uses a freedom with the one that does not.
+func judgeVariant(v variants.Variant, before, after *measurement) []Broken {
+	if why := after.why(); why != "" {
+		return []Broken{{Variant: v.ID, Detail: why}}
+	}
+	var out []Broken
+	for _, was := range before.rows {
+		is := after.byID[was.id]
+		if is.result == was.result {
+			continue
+		}
+		relaxed := slices.Contains(v.Relaxes, was.id) && is.result != bundle.ExecutedFail && is.result != bundle.Blocked && is.result != ""
+		if !relaxed {
+			out = append(out, Broken{Variant: v.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})
+		}
+	}
+	for _, defect := range after.suite {
+		out = append(out, Broken{Variant: v.ID, Detail: "the suite itself is at fault: " + defect})
+	}
+	return out
+}

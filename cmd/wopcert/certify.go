@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"wopcert/bundle"
+	"wopcert/cmd/internal/certify"
+	"wopcert/corpus"
+	"wopcert/harness"
+	"wopcert/report"
+	"wopcert/scenarios"
+)
+
+// Default environment variables of the credentials.
+const (
+	envAPIKey         = "WOPCERT_API_KEY"
+	envOtherTenantKey = "WOPCERT_OTHER_TENANT_KEY"
+	envReadOnlyKey    = "WOPCERT_READ_ONLY_KEY"
+	defaultOut        = "wopcert-evidence"
+)
+
+// certifyFlags are the flags of certify as given; what is left out comes from
+// the configuration file, then from the defaults.
+type certifyFlags struct {
+	host                         string
+	referenceHost                bool
+	apiKeyEnv, otherEnv, readEnv string
+	signingKey, keyID, hostBuild string
+	out, config                  string
+	scenarios, requirements      []string
+	profiles, optOuts            []string
+	parallel                     int
+	timeout                      time.Duration
+}
+
+func certifyCommand(s streams) *cobra.Command {
+	var f certifyFlags
+	c := &cobra.Command{
+		Use:   "certify --host URL | --reference-host",
+		Short: "Drive the suite against a host and write signed evidence",
+		Long: `Drives the scenarios against a host, captures what crossed the wire and writes
+an evidence directory with a signed certification bundle.
+
+Keys come from the environment, never from the command line. Exit code 0 means
+certified, 1 that a requirement failed or a profile asked for is not certified,
+2 a wrong command line, 3 that the host could not be measured or rows are blocked.`,
+		Args: cobra.NoArgs,
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.host, "host", "", "base URL of the host to certify")
+	flags.BoolVar(&f.referenceHost, "reference-host", false, "certify the bundled reference host instead")
+	flags.StringVar(&f.apiKeyEnv, "api-key-env", "", "environment variable that holds the key (default "+envAPIKey+")")
+	flags.StringVar(&f.otherEnv, "other-tenant-key-env", "", "environment variable that holds a key of a second tenant (default "+envOtherTenantKey+")")
+	flags.StringVar(&f.readEnv, "read-only-key-env", "", "environment variable that holds a key that may only read (default "+envReadOnlyKey+")")
+	flags.StringVar(&f.signingKey, "signing-key", "", "Ed25519 private key to sign with, PEM PKCS#8 or OpenSSH (default: an ephemeral key, which proves integrity only)")
+	flags.StringVar(&f.keyID, "key-id", "", "id under which the host's discovery document publishes the key")
+	flags.StringVar(&f.hostBuild, "host-build", "", "build the evidence is about: image-digest:ID, commit:ID or artifact-sha256:ID")
+	flags.StringVar(&f.out, "out", "", "directory for the evidence (default "+defaultOut+")")
+	flags.StringArrayVar(&f.scenarios, "scenario", nil, "run only scenarios that match this glob (repeatable)")
+	flags.StringArrayVar(&f.requirements, "requirement", nil, "run only the scenario of this requirement (repeatable)")
+	flags.StringArrayVar(&f.profiles, "profile", nil, "run only the floor of this profile and ask for its certification (repeatable)")
+	flags.StringArrayVar(&f.optOuts, "opt-out", nil, "leave out a capability family the host does not offer (repeatable)")
+	flags.IntVar(&f.parallel, "parallel", 0, fmt.Sprintf("tests at a time (default %d)", harness.DefaultParallel))
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("deadline of one test (default %s)", harness.DefaultTimeout))
+	flags.StringVar(&f.config, "config", "", "configuration file (default "+certify.DefaultConfig+" when it exists)")
+	out := formatFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		return runCertify(cmd.Context(), s, cmd.CommandPath(), f, out.json())
+	}
+	return c
+}
+
+func runCertify(ctx context.Context, s streams, name string, f certifyFlags, asJSON bool) error {
+	contract, err := corpus.Load()
+	if err != nil {
+		return err
+	}
+	q, err := f.request(contract)
+	if err != nil {
+		return certifyError(err)
+	}
+	q.Progress = report.NewProgress(s.err, len(q.Scenarios))
+	result, err := certify.Run(ctx, q)
+	if err != nil {
+		return certifyError(err)
+	}
+	if asJSON {
+		if err := writeJSON(s.out, result); err != nil {
+			return err
+		}
+	} else {
+		result.Text(s.out)
+	}
+	return answered(verdictCode(result.Verdict))
+}
+
+// verdictCode is the exit code a verdict means.
+func verdictCode(v report.Verdict) int {
+	switch v {
+	case report.Certified, report.Passed:
+		return exitYes
+	case report.Failed, report.NotCertified:
+		return exitNo
+	case report.SuiteFault:
+		return exitInternal
+	}
+	return exitUnknown
+}
+
+// certifyError maps what can go wrong before there is a result to exit codes.
+func certifyError(err error) error {
+	var selection *certify.SelectionError
+	var evidence *certify.EvidenceError
+	var config *certify.ConfigError
+	var discovery *harness.DiscoveryError
+	switch {
+	case errors.As(err, &selection):
+		return usageError(selection.Hint, "%s", selection.Text)
+	case errors.As(err, &evidence):
+		return usageError(evidence.Hint, "%s", evidence.Text)
+	case errors.As(err, &config):
+		return usageError(config.Hint, "%s", config.Text)
+	case errors.As(err, &discovery):
+		return unknownError(discovery.Hint, "discovery at %s: %s", discovery.URL, discovery.Why)
+	}
+	return err
+}
+
+// request merges flags, configuration file and defaults.
+func (f certifyFlags) request(contract *corpus.Corpus) (certify.Request, error) {
+	q := certify.Request{Corpus: contract}
+	config, err := certify.ReadConfig(f.config)
+	if err != nil {
+		return q, err
+	}
+	q.HostURL = first(f.host, config.Host)
+	q.ReferenceHost = f.referenceHost
+	switch {
+	case f.host != "" && f.referenceHost:
+		return q, usageError("give one of them", "--host and --reference-host exclude each other")
+	case f.referenceHost:
+		q.HostURL = ""
+	case q.HostURL == "":
+		return q, usageError("give --host URL, or --reference-host to try the suite on the bundled host", "no host to certify")
+	}
+	if err := f.credentials(&q, config); err != nil {
+		return q, err
+	}
+	q.Out = first(f.out, config.Out, defaultOut)
+	q.Selection = certify.Selection{
+		Scenarios:    firstList(f.scenarios, config.Scenarios),
+		Requirements: firstList(f.requirements, config.Requirements),
+		Profiles:     firstList(f.profiles, config.Profiles),
+	}
+	if q.Scenarios, err = q.Selection.Apply(scenarios.All(), contract); err != nil {
+		return q, err
+	}
+	if err := f.bounds(&q, config, contract); err != nil {
+		return q, err
+	}
+	return q, f.signing(&q, config)
+}
+
+func (f certifyFlags) bounds(q *certify.Request, config certify.Config, contract *corpus.Corpus) error {
+	q.OptOuts = firstList(f.optOuts, config.OptOuts)
+	for _, family := range q.OptOuts {
+		if _, ok := contract.Family(family); !ok {
+			return usageError("run wopcert list families for the names", "no capability family %q to opt out of", family)
+		}
+	}
+	q.Parallel, q.Timeout = f.parallel, f.timeout
+	if q.Parallel == 0 {
+		q.Parallel = config.Parallel
+	}
+	if q.Timeout == 0 && config.Timeout != "" {
+		q.Timeout, _ = time.ParseDuration(config.Timeout) // checked when the file was read
+	}
+	if q.Parallel < 0 || q.Timeout < 0 {
+		return usageError("leave them out for the defaults", "--parallel and --timeout must be positive")
+	}
+	return nil
+}
+
+// credentials reads the keys from the environment. A variable that is named
+// but empty is a mistake worth stopping for; an unnamed default may be absent.
+func (f certifyFlags) credentials(q *certify.Request, config certify.Config) error {
+	for _, k := range []struct {
+		flag, value, fallback string
+		into                  *string
+	}{
+		{"--api-key-env", first(f.apiKeyEnv, config.APIKeyEnv), envAPIKey, &q.Credentials.Primary},
+		{"--other-tenant-key-env", first(f.otherEnv, config.OtherTenantKeyEnv), envOtherTenantKey, &q.Credentials.OtherTenant},
+		{"--read-only-key-env", first(f.readEnv, config.ReadOnlyKeyEnv), envReadOnlyKey, &q.Credentials.ReadOnly},
+	} {
+		name := first(k.value, k.fallback)
+		key := os.Getenv(name)
+		if key == "" && k.value != "" {
+			return usageError("export the variable, or leave "+k.flag+" out", "%s names %s, which is not set", k.flag, name)
+		}
+		if strings.ContainsAny(key, "\r\n\x00") || key != strings.TrimSpace(key) {
+			return usageError("export the key alone, without a line end", "the key in %s holds white space or a line end", name)
+		}
+		*k.into = key
+	}
+	return nil
+}
+
+func (f certifyFlags) signing(q *certify.Request, config certify.Config) error {
+	path, id := first(f.signingKey, config.SigningKey), first(f.keyID, config.KeyID)
+	switch {
+	case path == "" && id != "":
+		return usageError("give --signing-key FILE with it", "--key-id names a key, but there is no signing key")
+	case path != "":
+		key, err := bundle.LoadPrivateKey(path, id)
+		if err != nil {
+			return usageError("", "%v", err)
+		}
+		q.SigningKey, q.KeyIDGiven = &key, id != ""
+	}
+	text := first(f.hostBuild, config.HostBuild)
+	if text == "" {
+		return nil
+	}
+	kind, build, ok := strings.Cut(text, ":")
+	if !ok || build == "" || (kind != "image-digest" && kind != "commit" && kind != "artifact-sha256") {
+		return usageError("as in --host-build commit:5aa8686e or --host-build image-digest:sha256:…", "host build %q is not KIND:ID with a kind of image-digest, commit or artifact-sha256", text)
+	}
+	q.HostBuild = &bundle.HostBuild{Kind: kind, ID: build}
+	return nil
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func firstList(lists ...[]string) []string {
+	for _, l := range lists {
+		if len(l) > 0 {
+			return l
+		}
+	}
+	return nil
+}

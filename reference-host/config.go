@@ -1,0 +1,221 @@
+package referencehost
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"wopcert/corpus"
+	"wopcert/fixtures"
+	"wopcert/reference-host/internal/clock"
+	"wopcert/reference-host/internal/egress"
+	"wopcert/reference-host/internal/engine"
+	"wopcert/reference-host/internal/eventlog"
+)
+
+// The interfaces a Config is made of, and what passes through them. Decorate one to change the host from outside.
+type (
+	// Clock tells the time.
+	Clock = clock.Clock
+	// ManualClock is a Clock that tests drive.
+	ManualClock = clock.Manual
+	// Store keeps runs, their logs and the idempotency records.
+	Store = eventlog.Store
+	// Log is the event log of one run.
+	Log = eventlog.Log
+	// Run is the fixed part of one run.
+	Run = eventlog.Run
+	// Event is one entry of a Log, and Draft what becomes one.
+	Event = eventlog.Event
+	Draft = eventlog.Draft
+	// RecordKey, RecordState and Response belong to the idempotency records of a Store.
+	RecordKey   = eventlog.RecordKey
+	RecordState = eventlog.RecordState
+	Response    = eventlog.Response
+	// Sender is the one way out of the host; Effect is what leaves, Outcome what comes back.
+	Sender  = engine.Sender
+	Effect  = engine.Effect
+	Outcome = engine.Outcome
+	// NodeType gives a typeId its meaning.
+	NodeType = engine.NodeType
+	// Call, Values and NodeError are what a NodeType works with.
+	Call      = engine.Call
+	Values    = engine.Values
+	NodeError = engine.NodeError
+)
+
+// IDs mints opaque ids: at least 16 characters from A-Z a-z 0-9 . _ -, never the same twice (identity.md §5).
+type IDs interface{ Opaque() string }
+
+// RandomIDs mints ids of 128 random bits.
+type RandomIDs struct{}
+
+// Opaque returns 26 characters.
+func (RandomIDs) Opaque() string { return rand.Text() }
+
+// TestKeyPrefix begins every key that may use what is for test keys only; it is advertised as testing.testKeyPrefix.
+const TestKeyPrefix = "wop_test_"
+
+// The scopes this host enforces (the vocabulary of the API's security scheme).
+const (
+	ScopeManifestRead = "manifest:read"
+	ScopeRunsCreate   = "runs:create"
+	ScopeRunsRead     = "runs:read"
+	ScopeRunsCancel   = "runs:cancel"
+)
+
+// Credential is one API key as an operator configures it. The host keeps only its digest.
+type Credential struct {
+	// Name tells keys apart in lists and in Revoke; it is no secret.
+	Name string
+	// Key is the bearer token. With TestKeyPrefix it is a test key, else a production key.
+	Key       string
+	Tenant    string
+	Workspace string
+	// SubjectID is the subject behind the key within its tenant's realm.
+	SubjectID string
+	Scopes    []string
+	Revoked   bool
+}
+
+// SigningKey is a public key bundles about this host are signed with, as discovery publishes it (conformance.md
+// §Signature and attribution). A retired key stays listed.
+type SigningKey struct {
+	KeyID     string
+	PublicKey ed25519.PublicKey
+	RetiredAt time.Time // zero while in use
+}
+
+// Implementation names the host in discovery.
+type Implementation struct{ Name, Version, Vendor, URL string }
+
+// Limits bound what the host takes. The first three are advertised under limits, MaxPageSize under runList.
+type Limits struct {
+	MaxRequestBodyBytes int64
+	MaxRunDuration      time.Duration
+	MaxNodeExecutions   int
+	MaxPageSize         int
+	// MaxActiveRuns and MaxStreams protect the process: beyond them createRun and streamRunEvents answer 429.
+	MaxActiveRuns int64
+	MaxStreams    int64
+	// WriteTimeout is how long a reader may take for one write before its connection is given up.
+	WriteTimeout time.Duration
+}
+
+// Config is what a host is made of. Start from DefaultConfig.
+type Config struct {
+	Clock  Clock
+	Store  Store
+	Sender Sender
+	IDs    IDs
+	// Keys are the API keys; none means that every protected operation is refused.
+	Keys []Credential
+	// SigningKeys are published in discovery.
+	SigningKeys []SigningKey
+	// Fixtures are the workflows the host holds; all are served and listed in discovery.
+	Fixtures []fixtures.Workflow
+	// Unlisted are workflows the host holds and does not list in discovery.
+	Unlisted []fixtures.Workflow
+	// NodeTypes are further node types beside the core ones.
+	NodeTypes []NodeType
+	// KeepAlive is the time between keep-alive comments of a stream, at most 30 s (events.md §SSE frames).
+	KeepAlive      time.Duration
+	Limits         Limits
+	Implementation Implementation
+	// MinClientVersion is advertised and enforced (versioning.md §1.5); "" does neither.
+	MinClientVersion string
+	// AllowedOrigins are granted cross-origin requests; "*" grants all. Keys are bearer tokens and never ambient, so a
+	// grant gives a page nothing its author does not have.
+	AllowedOrigins []string
+	// AllowNonLoopback lets Listen bind an address that other machines reach.
+	AllowNonLoopback bool
+	// Wrap holds handlers to put in front of the host's own, the first one outermost.
+	Wrap []func(http.Handler) http.Handler
+	// Logger receives the operational log; credentials and idempotency keys never go there. nil discards it.
+	Logger *slog.Logger
+}
+
+// The names of the keys DefaultConfig generates.
+const (
+	KeyTenantA    = "tenant-a"
+	KeyTenantB    = "tenant-b"
+	KeyReadOnly   = "tenant-a-read-only"
+	KeyProduction = "tenant-a-production"
+)
+
+// MaxKeepAlive is the longest KeepAlive (events.md §SSE frames).
+const MaxKeepAlive = 30 * time.Second
+
+// DefaultConfig is a host in memory with the wall clock, every fixture, and freshly generated keys: a full test key for
+// each of two tenants, a read-only test key and a production key of the first.
+func DefaultConfig() (Config, error) {
+	workflows, err := fixtures.All()
+	if err != nil {
+		return Config{}, err
+	}
+	store, err := NewMemoryStore()
+	if err != nil {
+		return Config{}, err
+	}
+	full := []string{ScopeManifestRead, ScopeRunsCreate, ScopeRunsRead, ScopeRunsCancel}
+	read := []string{ScopeManifestRead, ScopeRunsRead}
+	return Config{
+		Clock:  clock.Real{},
+		Store:  store,
+		Sender: egress.New(egress.Policy{}),
+		IDs:    RandomIDs{},
+		Keys: []Credential{
+			{Name: KeyTenantA, Key: newKey(TestKeyPrefix), Tenant: "tenant-a", SubjectID: "operator-a", Scopes: full},
+			{Name: KeyTenantB, Key: newKey(TestKeyPrefix), Tenant: "tenant-b", SubjectID: "operator-b", Scopes: full},
+			{Name: KeyReadOnly, Key: newKey(TestKeyPrefix), Tenant: "tenant-a", SubjectID: "reader-a", Scopes: read},
+			{Name: KeyProduction, Key: newKey("wop_live_"), Tenant: "tenant-a", SubjectID: "operator-a", Scopes: full},
+		},
+		Fixtures:  workflows,
+		KeepAlive: 15 * time.Second,
+		Limits: Limits{
+			MaxRequestBodyBytes: 1 << 20, MaxRunDuration: 10 * time.Minute, MaxNodeExecutions: 1000, MaxPageSize: 100,
+			MaxActiveRuns: 50_000, MaxStreams: 10_000, WriteTimeout: 10 * time.Second,
+		},
+		Implementation:   Implementation{Name: "wopcert-reference-host", Version: "1.0.0", Vendor: "wopcert"},
+		MinClientVersion: corpus.ProtocolVersion,
+		AllowedOrigins:   []string{"*"},
+	}, nil
+}
+
+// NewMemoryStore returns the Store that DefaultConfig uses.
+func NewMemoryStore() (Store, error) {
+	contract, err := corpus.Load()
+	if err != nil {
+		return nil, err
+	}
+	vendor := func(eventType string) bool {
+		_, registered := contract.Event(eventType)
+		return !registered
+	}
+	return eventlog.NewMemory(vendor), nil
+}
+
+// NewManualClock returns a clock that stands at start until a test moves it.
+func NewManualClock(start time.Time) *ManualClock { return clock.NewManual(start) }
+
+func newKey(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+
+// check refuses a configuration the host could not honour.
+func (c *Config) check() error {
+	switch {
+	case c.Clock == nil || c.Store == nil || c.Sender == nil || c.IDs == nil:
+		return fmt.Errorf("the clock, store, sender and ids must be set; start from DefaultConfig")
+	case c.KeepAlive <= 0 || c.KeepAlive > MaxKeepAlive:
+		return fmt.Errorf("keep-alive %v: it must be more than 0 and at most %v", c.KeepAlive, MaxKeepAlive)
+	case c.Limits.MaxRequestBodyBytes < 1 || c.Limits.MaxNodeExecutions < 1 || c.Limits.MaxPageSize < 1 ||
+		c.Limits.MaxActiveRuns < 1 || c.Limits.MaxStreams < 1 || c.Limits.WriteTimeout <= 0:
+		return fmt.Errorf("every limit must be at least 1")
+	case c.Limits.MaxRunDuration < time.Second:
+		return fmt.Errorf("max run duration %v: it must be at least 1 s", c.Limits.MaxRunDuration)
+	}
+	return nil
+}

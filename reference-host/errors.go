@@ -1,0 +1,247 @@
+package referencehost
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"wopcert/bundle/jcs"
+	"wopcert/corpus"
+)
+
+// errorCodes are the registered codes this host answers with. Each is looked up in the registry when the host is made,
+// so that a code that is not registered cannot be sent and the status is always the registered one (errors.md §The
+// envelope). The methods below are the only constructors of refusals.
+type errorCodes struct {
+	validation          corpus.ErrorCode
+	unsupportedMode     corpus.ErrorCode
+	versionMismatch     corpus.ErrorCode
+	keyInvalid          corpus.ErrorCode
+	unauthenticated     corpus.ErrorCode
+	identityUnverified  corpus.ErrorCode
+	credentialRevoked   corpus.ErrorCode
+	forbidden           corpus.ErrorCode
+	tenantMismatch      corpus.ErrorCode
+	credentialForbidden corpus.ErrorCode
+	mockForbidden       corpus.ErrorCode
+	engineForbidden     corpus.ErrorCode
+	notFound            corpus.ErrorCode
+	versionUnsupported  corpus.ErrorCode
+	keyMismatch         corpus.ErrorCode
+	keyInFlight         corpus.ErrorCode
+	alreadyActive       corpus.ErrorCode
+	runTerminal         corpus.ErrorCode
+	tooLarge            corpus.ErrorCode
+	mediaType           corpus.ErrorCode
+	capabilityRequired  corpus.ErrorCode
+	residency           corpus.ErrorCode
+	clientVersion       corpus.ErrorCode
+	rateLimited         corpus.ErrorCode
+	internal            corpus.ErrorCode
+}
+
+func newErrorCodes(contract *corpus.Corpus) (*errorCodes, error) {
+	codes := new(errorCodes)
+	fields := map[string]*corpus.ErrorCode{
+		"validation_error": &codes.validation, "unsupported_stream_mode": &codes.unsupportedMode,
+		"protocol_version_mismatch": &codes.versionMismatch, "idempotency_key_invalid": &codes.keyInvalid,
+		"unauthenticated": &codes.unauthenticated, "identity_unverified": &codes.identityUnverified,
+		"credential_revoked": &codes.credentialRevoked, "forbidden": &codes.forbidden,
+		"id_tenant_mismatch": &codes.tenantMismatch, "credential_forbidden": &codes.credentialForbidden,
+		"mock_provider_forbidden": &codes.mockForbidden, "force_engine_version_forbidden": &codes.engineForbidden,
+		"not_found": &codes.notFound, "protocol_version_unsupported": &codes.versionUnsupported,
+		"idempotency_key_mismatch": &codes.keyMismatch, "idempotency_in_flight": &codes.keyInFlight,
+		"run_already_active": &codes.alreadyActive, "run_terminal": &codes.runTerminal,
+		"payload_too_large": &codes.tooLarge, "unsupported_media_type": &codes.mediaType,
+		"capability_required": &codes.capabilityRequired, "residency_unavailable": &codes.residency,
+		"client_version_unsupported": &codes.clientVersion, "rate_limited": &codes.rateLimited,
+		"internal_error": &codes.internal,
+	}
+	for code, field := range fields {
+		row, ok := contract.Error(code)
+		if !ok {
+			return nil, fmt.Errorf("the contract does not register the error code %s", code)
+		}
+		*field = row
+	}
+	return codes, nil
+}
+
+// refusal is an answer with the error envelope.
+type refusal struct {
+	code    corpus.ErrorCode
+	message string
+	details map[string]any
+	header  http.Header
+}
+
+func (r *refusal) Error() string { return r.code.Code + ": " + r.message }
+
+func (r *refusal) answer() *answer {
+	envelope := map[string]any{"error": r.code.Code, "message": r.message}
+	if len(r.details) > 0 {
+		envelope["details"] = r.details
+	}
+	a := jsonAnswer(r.code.HTTPStatus, envelope)
+	for name, values := range r.header {
+		a.header[name] = values
+	}
+	return a
+}
+
+func (r *refusal) with(name, value string) *refusal {
+	if r.header == nil {
+		r.header = make(http.Header)
+	}
+	r.header.Set(name, value)
+	return r
+}
+
+// retryAfter sets Retry-After in whole seconds, at least one (errors.md §Retry timing).
+func (r *refusal) retryAfter(wait time.Duration) *refusal {
+	return r.with("Retry-After", strconv.FormatInt(max(int64((wait+time.Second-1)/time.Second), 1), 10))
+}
+
+func refuse(code corpus.ErrorCode, message string, details map[string]any) *refusal {
+	return &refusal{code: code, message: message, details: details}
+}
+
+// invalid is 400 validation_error for one field of the request.
+func (c *errorCodes) invalid(field, message string) *refusal {
+	return refuse(c.validation, message, map[string]any{"field": field})
+}
+
+// shownViolations bounds how much of a schema's complaint an answer repeats.
+const shownViolations = 10
+
+// malformed is 400 validation_error for a body that is not JSON, or not the JSON it has to be.
+func (c *errorCodes) malformed(err error) *refusal {
+	var syntax *jcs.Error
+	if errors.As(err, &syntax) {
+		return refuse(c.validation, "The body is not acceptable JSON.", map[string]any{
+			"field": "body", "reason": string(syntax.Kind), "offset": syntax.Offset,
+		})
+	}
+	details := map[string]any{"field": "body"}
+	var invalid *corpus.ValidationError
+	if errors.As(err, &invalid) && len(invalid.Violations) > 0 {
+		var violations []any
+		for _, v := range invalid.Violations[:min(len(invalid.Violations), shownViolations)] {
+			violations = append(violations, map[string]any{"pointer": v.Pointer, "keyword": v.Keyword})
+		}
+		details["violations"] = violations
+		if field, _, _ := strings.Cut(strings.TrimPrefix(invalid.Violations[0].Pointer, "/"), "/"); field != "" {
+			details["field"] = field
+		}
+	}
+	return refuse(c.validation, "The body does not match the request's schema.", details)
+}
+
+func (c *errorCodes) streamMode(supported []string) *refusal {
+	return refuse(c.unsupportedMode, "This host does not serve the streamMode.", map[string]any{"supported": supported})
+}
+
+func (c *errorCodes) pathVersion() *refusal {
+	return refuse(c.versionMismatch, "A /v1/ path takes no OpenWOP-Version but 1.", nil)
+}
+
+func (c *errorCodes) badIdempotencyKey() *refusal {
+	return refuse(c.keyInvalid, "Idempotency-Key must be one value of 22 to 128 characters from A-Z a-z 0-9 . _ ~ -.", nil)
+}
+
+// The three answers to a credential that does not do. All carry the challenge (headers.md §Response headers).
+func (c *errorCodes) noCredential() *refusal {
+	return refuse(c.unauthenticated, "Present an API key: Authorization: Bearer <key>.", nil).with("WWW-Authenticate", "Bearer")
+}
+
+func (c *errorCodes) unknownCredential() *refusal {
+	return refuse(c.identityUnverified, "The credential is not one of this host's.", nil).with("WWW-Authenticate", "Bearer")
+}
+
+func (c *errorCodes) revokedCredential() *refusal {
+	return refuse(c.credentialRevoked, "The credential was revoked.", nil).with("WWW-Authenticate", "Bearer")
+}
+
+func (c *errorCodes) missingScope(scope string) *refusal {
+	return refuse(c.forbidden, "The credential lacks the scope the operation needs.", map[string]any{"requiredScope": scope})
+}
+
+func (c *errorCodes) foreignTenant(field string) *refusal {
+	return refuse(c.forbidden, "The credential does not act for that tenant.", map[string]any{"field": field})
+}
+
+// foreignID says the same whether or not there is such a thing (runs.md §Identity).
+func (c *errorCodes) foreignID() *refusal {
+	return refuse(c.tenantMismatch, "The id belongs to another tenant.", nil)
+}
+
+func (c *errorCodes) credentialRef() *refusal {
+	return refuse(c.credentialForbidden, "This host holds no credential for any AI provider.",
+		map[string]any{"field": "configurable.ai.credentialRef"})
+}
+
+func (c *errorCodes) mockProvider() *refusal {
+	return refuse(c.mockForbidden, "A mock provider is for test keys only.", map[string]any{"field": "configurable.ai.mockProvider"})
+}
+
+func (c *errorCodes) forcedEngine() *refusal {
+	return refuse(c.engineForbidden, "Forcing the engine version is for test keys only.", nil)
+}
+
+func (c *errorCodes) missing(what string) *refusal {
+	return refuse(c.notFound, "There is no such "+what+".", nil)
+}
+
+func (c *errorCodes) unservedVersion(served []string) *refusal {
+	return refuse(c.versionUnsupported, "This host does not serve that protocol version.", map[string]any{"protocolVersions": served})
+}
+
+func (c *errorCodes) reusedKey() *refusal {
+	return refuse(c.keyMismatch, "The Idempotency-Key was used for a different request.", nil)
+}
+
+func (c *errorCodes) busyKey() *refusal {
+	return refuse(c.keyInFlight, "A request with this Idempotency-Key is being processed.", nil).retryAfter(time.Second)
+}
+
+func (c *errorCodes) scopeHeld(runID string, wait time.Duration) *refusal {
+	return refuse(c.alreadyActive, "A run of this scope is active.", map[string]any{"activeRunId": runID}).retryAfter(wait)
+}
+
+func (c *errorCodes) ended(status string) *refusal {
+	return refuse(c.runTerminal, "The run has already ended.", map[string]any{"runStatus": status})
+}
+
+func (c *errorCodes) bodyTooLarge(limit int64) *refusal {
+	return refuse(c.tooLarge, "The request body is larger than this host accepts.", map[string]any{"maxRequestBodyBytes": limit})
+}
+
+func (c *errorCodes) unsupportedMediaType() *refusal {
+	return refuse(c.mediaType, "The request body must be application/json without a content coding.", nil)
+}
+
+func (c *errorCodes) needsCapability(capability string) *refusal {
+	return refuse(c.capabilityRequired, "This host does not advertise the capability the request needs.",
+		map[string]any{"requiredCapability": capability})
+}
+
+func (c *errorCodes) region() *refusal {
+	return refuse(c.residency, "This host places no run by region.", map[string]any{"field": "residency.region"})
+}
+
+func (c *errorCodes) oldClient(minimum string) *refusal {
+	return refuse(c.clientVersion, "The client implements a version older than this host serves.",
+		map[string]any{"minClientVersion": minimum})
+}
+
+func (c *errorCodes) busy(what string) *refusal {
+	return refuse(c.rateLimited, "This host has as many "+what+" as it takes.", nil).retryAfter(time.Second)
+}
+
+// failure says nothing of the cause, which goes to the operational log.
+func (c *errorCodes) failure() *refusal {
+	return refuse(c.internal, "The host failed.", nil)
+}

@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"net/http"
+	"slices"
+
+	"wopcert/reference-host/tamper"
+	"wopcert/requirements"
+)
+
+// document edits the discovery document. The edit is the same every time, so
+// the entity tag the host computed keeps naming one representation.
+func document(edit func(doc object)) tamper.Middleware {
+	return tamper.JSON(tamper.Discovery, http.StatusOK, func(_ *http.Request, doc map[string]any) { edit(doc) })
+}
+
+// set adds or replaces a root member.
+func set(name string, value any) tamper.Middleware {
+	return document(func(doc object) { doc[name] = value })
+}
+
+// firstRecord edits the record of the first family in name order.
+func firstRecord(edit func(record object)) tamper.Middleware {
+	return document(func(doc object) {
+		var names []string
+		for name, v := range doc {
+			if r, ok := v.(object); ok && r["witness"] != nil {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			edit(doc[slices.Min(names)].(object))
+		}
+	})
+}
+
+// facet adds a member to the record of a family, which is advertised when it
+// was not.
+func facet(family, name string, value any) tamper.Middleware {
+	return document(func(doc object) {
+		record, ok := doc[family].(object)
+		if !ok {
+			record = object{"status": "stable", "since": "2.0", "witness": "claims-check"}
+			doc[family] = record
+		}
+		record[name] = value
+	})
+}
+
+func discoveryFaults() []Fault {
+	return []Fault{
+		wire("discovery-implementation-is-text", "The implementation metadata of the discovery document is a string.",
+			"implementation", set("implementation", "reference host 1.0"),
+			requirements.R0169CapabilitiesRootClosedValid),
+		wire("discovery-fixtures-is-map", "The fixtures metadata of the discovery document is an object and no list.",
+			"fixtures", set("observability", []any{"otel"}),
+			requirements.R0169CapabilitiesRootClosedValid),
+		wire("discovery-unknown-root-key", "The discovery root holds a key of the host's own making.",
+			"features", set("features", object{"darkMode": true}),
+			requirements.R0169CapabilitiesRootClosedUnknownRootKey),
+		wire("discovery-vendor-family-at-root", "A vendor's record stands at the discovery root instead of under extensions.",
+			"acmeSearch", set("acmeSearch", object{"status": "stable", "since": "2.0", "witness": "claims-check"}),
+			requirements.R0169CapabilitiesRootClosedUnknownRootKey),
+		wire("discovery-dotted-mirror", "The discovery root mirrors a family under its dotted name of version 1.",
+			"host.workspace", set("host.workspace", object{"supported": true}),
+			requirements.R0169CapabilitiesRootClosedDottedKey),
+		wire("discovery-capabilities-wrapper", "The discovery document wraps its families in a capabilities member.",
+			"capabilities", document(func(doc object) { doc["capabilities"] = object{"supported": true} }),
+			requirements.R0169CapabilitiesRootClosedWrapper),
+		wire("discovery-claims-profiles", "The discovery document claims its profiles.",
+			"profiles", set("profiles", []any{"openwop-discovery-core"}),
+			requirements.R0169CapabilitiesRootClosedProfiles),
+		wire("discovery-transports", "The discovery document still lists its transports.",
+			"supportedTransports", set("supportedTransports", []any{"rest", "mcp"}),
+			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-grpc", "The discovery document still advertises gRPC.",
+			"grpc", set("grpc", object{"supported": true}),
+			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-contract-provenance", "The discovery document declares the provenance of its contract itself.",
+			"contractProvenance", set("contractProvenance", object{"source": "self"}),
+			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-a2a-supported", "The a2a record says supported instead of being absent or present.",
+			"a2a", facet("a2a", "supported", true),
+			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-mcp-supported", "The mcp record says supported instead of being absent or present.",
+			"mcp", facet("mcp", "supported", false),
+			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-as-plain-text", "The discovery document is served as text/plain.",
+			"text/plain", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) {
+				a.Header.Set("Content-Type", "text/plain")
+			}),
+			requirements.R0176WellKnownOneResourceV2Representation),
+		wire("discovery-ghost-fixture", "The discovery document lists a conformance workflow the host does not hold.",
+			"conformance-ghost", document(func(doc object) {
+				list, _ := doc["fixtures"].([]any)
+				doc["fixtures"] = append(slices.Clone(list), "conformance-ghost")
+			}),
+			requirements.R0168AdvertisedFixturesExist),
+		wire("workflow-under-another-id", "getWorkflow answers with a workflow of another id than the one asked for.",
+			"-v1", tamper.JSON(tamper.GetWorkflow, http.StatusOK, func(_ *http.Request, doc map[string]any) {
+				for _, name := range []string{"workflowId", "id"} {
+					if s, ok := doc[name].(string); ok {
+						doc[name] = s + "-v1"
+					}
+				}
+			}),
+			requirements.R0168AdvertisedFixturesExist),
+		wire("workflow-not-readable", "getWorkflow is not served although the workflows can be run.",
+			"404 not_found", tamper.Answers(tamper.GetWorkflow, func(_ *http.Request, a *tamper.Answer) {
+				if a.Status == http.StatusOK {
+					a.Refuse(http.StatusNotFound, "not_found", "no such workflow")
+				}
+			}),
+			requirements.R0168AdvertisedFixturesExist),
+	}
+}
+
+func recordFaults() []Fault {
+	return []Fault{
+		wire("record-without-witness", "A capability record has no witness class.",
+			"witness", firstRecord(func(r object) { delete(r, "witness") }),
+			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-unwitnessable", "A capability record calls itself unwitnessable on the wire.",
+			"unwitnessable", firstRecord(func(r object) { r["witness"] = "unwitnessable" }),
+			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-status-beta", "A capability record has a status outside the three.",
+			"beta", firstRecord(func(r object) { r["status"] = "beta" }),
+			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-since-major-only", "A capability record says since which major, without the minor.",
+			"since", firstRecord(func(r object) { r["since"] = "2" }),
+			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-stable-with-until", "A stable capability record has an end.",
+			"until", firstRecord(func(r object) { r["status"], r["until"] = "stable", "2099-12-31" }),
+			requirements.R0169CapabilityRecordShapeUntilIffNotStable),
+		wire("record-experimental-without-until", "An experimental capability record has no end.",
+			"until", firstRecord(func(r object) { r["status"] = "experimental"; delete(r, "until") }),
+			requirements.R0169CapabilityRecordShapeUntilIffNotStable),
+		wire("record-deprecated-without-until", "A deprecated capability record has no end.",
+			"until", firstRecord(func(r object) { r["status"] = "deprecated"; delete(r, "until") }),
+			requirements.R0169CapabilityRecordShapeUntilIffNotStable),
+		wire("record-until-past-date", "A capability record ended on a day that lies behind.",
+			"2020-01-31", firstRecord(func(r object) { r["status"], r["until"] = "experimental", "2020-01-31" }),
+			requirements.R0169CapabilityRecordShapeUntilNotPast),
+		wire("record-until-past-version", "A capability record ended with a version below all those the host lists.",
+			"1.4", firstRecord(func(r object) { r["status"], r["until"] = "deprecated", "1.4" }),
+			requirements.R0169CapabilityRecordShapeUntilNotPast),
+	}
+}
+
+func cachingFaults() []Fault {
+	return []Fault{
+		wire("discovery-without-etag", "The discovery document has no entity tag.",
+			"ETag", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) { a.Header.Del("ETag") }),
+			requirements.CapabilitiesDiscoveryEtag),
+		wire("discovery-etag-without-quotes", "The entity tag of the discovery document has no quotes.",
+			"ETag", tamper.Chain(
+				tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("ETag", "rev-17") }),
+				tamper.Requests(tamper.Discovery, func(r *http.Request) {
+					if r.Header.Get("If-None-Match") == "rev-17" {
+						r.Header.Set("If-None-Match", "*")
+					}
+				})),
+			requirements.CapabilitiesDiscoveryEtag),
+		wire("discovery-ignores-if-none-match", "A discovery request with a matching If-None-Match gets the whole document.",
+			"200", tamper.Requests(tamper.Discovery, func(r *http.Request) { r.Header.Del("If-None-Match") }),
+			requirements.CapabilitiesDiscoveryIfNoneMatch),
+		wire("discovery-304-to-any-tag", "A discovery request with any If-None-Match gets 304, a stale one too.",
+			"304", tamper.Requests(tamper.And(tamper.Discovery, tamper.HasHeader("If-None-Match")), func(r *http.Request) {
+				r.Header.Set("If-None-Match", "*")
+			}),
+			requirements.CapabilitiesDiscoveryIfNoneMatch),
+		wire("discovery-412-instead-of-304", "A discovery request with a matching If-None-Match gets 412.",
+			"412", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) {
+				if a.Status == http.StatusNotModified {
+					a.Refuse(http.StatusPreconditionFailed, "validation_error", "the document has not changed")
+				}
+			}),
+			requirements.CapabilitiesDiscoveryIfNoneMatch),
+		wire("discovery-304-without-version", "The 304 to a discovery request carries no OpenWOP-Version.",
+			"OpenWOP-Version", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) {
+				if a.Status == http.StatusNotModified {
+					a.Header.Del("OpenWOP-Version")
+				}
+			}),
+			requirements.CapabilitiesDiscoveryIfNoneMatch, requirements.R0171HeaderSchemeVersionOnEveryResponse),
+	}
+}

@@ -1,0 +1,174 @@
+package faults
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	"wopcert/reference-host/tamper"
+	"wopcert/requirements"
+)
+
+// notFound edits the envelope of every 404, a refusal that the rules of other
+// operations do not ask for.
+func notFound(edit func(doc object)) tamper.Middleware {
+	return tamper.JSON(tamper.Any, http.StatusNotFound, func(_ *http.Request, doc map[string]any) { edit(doc) })
+}
+
+func errorFaults() []Fault {
+	envelope := requirements.R0171ErrorRegistryEnvelope
+	return []Fault{
+		wire("envelope-extra-member", "An error envelope has a member beside error, message and details.",
+			"traceId", notFound(func(doc object) { doc["traceId"] = "abc" }), envelope),
+		wire("envelope-unregistered-code", "An error has a code that nobody registered.",
+			"no_such_run", notFound(func(doc object) { doc["error"] = "no_such_run" }), envelope),
+		wire("envelope-unregistered-vendor", "An error has a code of an organisation that is not registered.",
+			"acme-unregistered.gone", notFound(func(doc object) { doc["error"] = "acme-unregistered.gone" }), envelope),
+		wire("envelope-empty-message", "An error has an empty message.",
+			"message", notFound(func(doc object) { doc["message"] = "" }), envelope),
+		wire("envelope-empty-correlation-id", "An error has an empty correlation id.",
+			"correlationId", notFound(func(doc object) { doc["details"] = object{"correlationId": ""} }), envelope),
+		wire("envelope-details-is-text", "The details of an error are a string.",
+			"details", notFound(func(doc object) { doc["details"] = "no such run" }), envelope),
+		wire("error-as-plain-text", "An error is a line of text.",
+			"404", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+				a.Header.Set("Content-Type", "text/plain; charset=utf-8")
+				a.Body = []byte("404 page not found\n")
+			}), envelope),
+		wire("error-as-problem-json", "An error is a problem document of RFC 9457.",
+			"404", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+				a.SetJSON(object{"type": "about:blank", "title": "Not Found", "status": 404})
+			}), envelope),
+		wire("retry-after-in-details", "An error says under details when to try again.",
+			"retryAfter", notFound(func(doc object) { doc["details"] = object{"retryAfter": 5} }),
+			requirements.R0171ErrorRegistryNoRetryDetails),
+		wire("retry-after-ms-in-details", "An error says under details, in milliseconds, when to try again.",
+			"retryAfterMs", notFound(func(doc object) { doc["details"] = object{"retryAfterMs": 5000} }),
+			requirements.R0171ErrorRegistryNoRetryDetails),
+		wire("rate-limit-without-retry-after", "A 429 does not say when to try again.",
+			"Retry-After", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+				a.Refuse(http.StatusTooManyRequests, "rate_limited", "slow down")
+			}),
+			requirements.R0171ErrorRegistryRetryAfter),
+		wire("not-found-under-410", "The code not_found comes under status 410.",
+			"410", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusGone }),
+			requirements.ErrorsRegisteredStatus),
+		wire("not-found-under-200", "The code not_found comes under status 200.",
+			"200", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusOK }),
+			requirements.ErrorsRegisteredStatus),
+		wire("malformed-body-500", "A body that is not JSON makes the host answer 500.",
+			"500 internal_error", malformed(func(a *tamper.Answer) { a.Refuse(500, "internal_error", "unexpected token") }),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("malformed-body-html", "A body that is not JSON is answered with the error page of a framework.",
+			"text/html", malformed(func(a *tamper.Answer) {
+				a.Header.Set("Content-Type", "text/html")
+				a.Body = []byte("<!doctype html><title>Bad Request</title>")
+			}),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("malformed-body-422", "A body that is not JSON is answered 422.",
+			"422", malformed(func(a *tamper.Answer) { a.Status = http.StatusUnprocessableEntity }),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("wrong-typed-body-runs", "A body whose inputs are no object is accepted as if it had none.",
+			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				doc, ok := tamper.BodyJSON(r)
+				if !ok {
+					return
+				}
+				for name, v := range doc {
+					if _, text := v.(string); !text && (name == "inputs" || name == "metadata") {
+						if _, isObject := v.(object); !isObject {
+							delete(doc, name)
+						}
+					}
+				}
+				if _, ok := doc["tags"].([]any); !ok {
+					delete(doc, "tags")
+				}
+				for _, name := range []string{"inputs", "metadata"} {
+					if _, text := doc[name].(string); text {
+						delete(doc, name)
+					}
+				}
+				tamper.SetBodyJSON(r, doc)
+			}),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("array-body-runs", "A body that is a list is read as the object in it.",
+			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				if list, ok := tamper.Decode(tamper.Body(r)).([]any); ok {
+					tamper.SetBodyJSON(r, object{"workflowId": "conformance-noop", "metadata": object{"items": len(list)}})
+				}
+			}),
+			requirements.R0172MalformedBodyEnvelope),
+	}
+}
+
+// malformed edits the answer to a createRun whose body is not JSON.
+func malformed(edit func(a *tamper.Answer)) tamper.Middleware {
+	return tamper.Instead(tamper.CreateRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		broken := tamper.Decode(tamper.Body(r)) == nil
+		a := tamper.Record(next, r)
+		if broken {
+			edit(a)
+		}
+		a.Send(w)
+	})
+}
+
+func anonymous(r *http.Request) bool { return r.Header.Get("Authorization") == "" }
+
+// private selects the operations that need a credential.
+func private(r *http.Request) bool { return !tamper.Discovery(r) }
+
+func authFaults() []Fault {
+	refused := requirements.IdentityUnauthenticatedRefused
+	unauthenticated := func(edit func(a *tamper.Answer)) tamper.Middleware { return onStatus(private, 401, edit) }
+	return []Fault{
+		wire("anonymous-served", "A request without a credential is served.",
+			"anonymous", servedAs(anonymous), refused),
+		wire("unknown-credential-served", "A credential the host never issued is good enough.",
+			"unknown", servedAs(tamper.Not(anonymous)), refused),
+		wire("anonymous-forbidden", "A request without a credential is refused 403.",
+			"403", tamper.Answers(tamper.And(private, anonymous), func(_ *http.Request, a *tamper.Answer) {
+				a.Refuse(http.StatusForbidden, "forbidden", "no credential")
+			}), refused),
+		wire("unknown-credential-not-found", "A credential the host never issued is answered 404.",
+			"404", tamper.Answers(tamper.And(private, tamper.Not(anonymous)), func(_ *http.Request, a *tamper.Answer) {
+				if a.Status == http.StatusUnauthorized {
+					a.Refuse(http.StatusNotFound, "not_found", "no such thing")
+				}
+			}), refused),
+		wire("unauthenticated-unregistered-code", "A 401 has a code that nobody registered.",
+			"missing_api_key", unauthenticated(func(a *tamper.Answer) { a.SetJSON(object{"error": "missing_api_key", "message": "no key"}) }), refused),
+		wire("unauthenticated-empty", "A 401 has no body.",
+			"401", unauthenticated(func(a *tamper.Answer) { a.Body = nil }), refused),
+	}
+}
+
+// servedAs lets refused requests through with a credential that was good before.
+func servedAs(m tamper.Match) tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		var mu sync.Mutex
+		good := ""
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !private(r) || strings.HasSuffix(r.URL.Path, "/events") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			body := tamper.Body(r)
+			a := tamper.Record(next, r)
+			mu.Lock()
+			if a.Status < 300 && good == "" {
+				good = r.Header.Get("Authorization")
+			}
+			key := good
+			mu.Unlock()
+			if a.Status == http.StatusUnauthorized && m(r) && key != "" {
+				r = r.Clone(r.Context())
+				r.Header.Set("Authorization", key)
+				tamper.SetBody(r, body)
+				a = tamper.Record(next, r)
+			}
+			a.Send(w)
+		})
+	}
+}

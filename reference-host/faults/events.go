@@ -1,0 +1,296 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"wopcert/reference-host/tamper"
+	"wopcert/requirements"
+)
+
+func number(v any) string {
+	n, _ := v.(json.Number)
+	return n.String()
+}
+
+func integer(v any) int64 {
+	n, _ := v.(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
+// everyEvent edits every event, in poll and stream alike.
+func everyEvent(edit func(e object)) tamper.Middleware {
+	return tamper.Events(func(e map[string]any) bool { edit(e); return true })
+}
+
+// ofType edits the events of one type, in poll and stream alike.
+func ofType(typ string, edit func(e object)) tamper.Middleware {
+	return everyEvent(func(e object) {
+		if e["type"] == typ {
+			edit(e)
+		}
+	})
+}
+
+// afterTerminal adds an event of a type to a log that ended with one of the
+// given events, where a poll reads it.
+func afterTerminal(typ string, payload object, ends ...string) tamper.Middleware {
+	return tamper.JSON(tamper.PollRun, http.StatusOK, func(_ *http.Request, doc map[string]any) {
+		list, _ := doc["events"].([]any)
+		if len(list) == 0 {
+			return
+		}
+		last, _ := list[len(list)-1].(object)
+		for _, end := range ends {
+			if last["type"] != end {
+				continue
+			}
+			extra := object{}
+			for name, v := range last {
+				extra[name] = v
+			}
+			next := integer(last["sequence"]) + 1
+			extra["type"], extra["payload"], extra["sequence"] = typ, payload, next
+			extra["eventId"] = fmt.Sprintf("%.100s-after", text(last["eventId"]))
+			doc["events"], doc["lastSequence"] = append(list, extra), next
+		}
+	})
+}
+
+func eventFaults() []Fault {
+	envelope := requirements.R0171EventTypeClosedEnvelope
+	typ := requirements.R0171EventTypeClosedType
+	payload := requirements.R0171PayloadRegistryClosed
+	outputs := requirements.R0171RunCompletedOutputs
+	sequence := requirements.EventsSequence
+	once := requirements.R0194TerminalOnce
+	return []Fault{
+		wire("event-extra-member", "An event has a member the envelope does not know.",
+			"actor", everyEvent(func(e object) { e["actor"] = "engine" }), envelope),
+		wire("event-without-schema-version", "An event has no schemaVersion.",
+			"schemaVersion", everyEvent(func(e object) { delete(e, "schemaVersion") }), envelope),
+		wire("event-timestamp-is-number", "The timestamp of an event is a number of milliseconds.",
+			"timestamp", everyEvent(func(e object) { e["timestamp"] = 1767225600000 }), envelope),
+		wire("event-engine-version-is-text", "The engineVersion of an event is a string, as in version 1.",
+			"engineVersion", everyEvent(func(e object) { e["engineVersion"] = "1" }), envelope),
+		wire("event-type-unregistered", "A node is reported as begun, a type nobody registered.",
+			"node.begun", ofType("node.started", func(e object) { e["type"] = "node.begun" }), typ),
+		wire("event-type-of-unregistered-org", "A node is reported with a type of an organisation that is not registered.",
+			"acme-unregistered.node-started", ofType("node.started", func(e object) { e["type"] = "acme-unregistered.node-started" }), typ),
+		wire("event-type-reserved-prefix", "A node is reported with a type under the reserved prefix.",
+			"openwop.node-started", ofType("node.started", func(e object) { e["type"] = "openwop.node-started" }), typ),
+		wire("event-type-v1-name", "A node is reported under a camel-case name.",
+			"nodeStarted", ofType("node.started", func(e object) { e["type"] = "nodeStarted" }), typ),
+		wire("payload-extra-member", "The payload of an event has a member its definition does not know.",
+			"startedBy", ofType("node.started", func(e object) { e["payload"].(object)["startedBy"] = "engine" }), payload),
+		wire("payload-wrong-kind", "The payload of an event gives a number as text.",
+			"attempt", ofType("node.started", func(e object) { e["payload"].(object)["attempt"] = "1" }), payload),
+		wire("payload-cancelled-extra-member", "The payload of run.cancelled has a member its definition does not know.",
+			"by", ofType("run.cancelled", func(e object) { e["payload"].(object)["by"] = "caller" }), payload),
+		wire("outputs-absent", "run.completed of a run without outputs has none.",
+			"outputs", payloadOf("run.completed", func(p object) { delete(p, "outputs") }), outputs, payload),
+		wire("outputs-null", "The outputs of run.completed are null.",
+			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = nil }), outputs, payload),
+		wire("outputs-is-list", "The outputs of run.completed are a list.",
+			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = []any{} }), outputs, payload),
+		wire("sequence-starts-at-one", "The first event of a run has sequence 1.",
+			"1", shifted(), sequence, requirements.R0171PollCursorV2FromFirst),
+		wire("two-terminal-events", "A failed run is also recorded as cancelled.",
+			"run.cancelled", afterTerminal("run.cancelled", object{}, "run.failed"), once),
+		wire("completed-twice", "A completed run is recorded as completed twice.",
+			"run.completed", afterTerminal("run.completed", object{"outputs": object{}}, "run.completed"), once),
+		wire("node-ends-after-cancel", "A node is reported completed after the run was cancelled.",
+			"node.completed", afterTerminal("node.completed", object{"nodeId": "late"}, "run.cancelled"), once),
+		wire("node-ends-after-failure", "A node is reported failed after the run has failed.",
+			"node.failed", afterTerminal("node.failed", object{"nodeId": "late", "error": object{"code": "x", "message": "x"}}, "run.failed"), once),
+		wire("run-restarts-after-completion", "A completed run is reported as started again.",
+			"run.started", afterTerminal("run.started", object{"workflowId": "conformance-noop"}, "run.completed"), once),
+	}
+}
+
+// shifted counts every sequence of the host one higher, wherever it shows or
+// is asked for.
+func shifted() tamper.Middleware {
+	return tamper.Chain(
+		everyEvent(func(e object) { e["sequence"] = json.Number(fmt.Sprint(integer(e["sequence"]) + 1)) }),
+		tamper.JSON(tamper.PollRun, http.StatusOK, func(_ *http.Request, doc map[string]any) {
+			doc["lastSequence"] = integer(doc["lastSequence"]) + 1
+		}),
+		tamper.Requests(tamper.PollRun, func(r *http.Request) {
+			tamper.SetQuery(r, "afterSequence", before(r.URL.Query().Get("afterSequence")))
+		}),
+		tamper.Requests(tamper.And(tamper.StreamRun, tamper.HasHeader("Last-Event-ID")), func(r *http.Request) {
+			if id := before(r.Header.Get("Last-Event-ID")); id != "" {
+				r.Header.Set("Last-Event-ID", id)
+			} else {
+				r.Header.Del("Last-Event-ID")
+			}
+		}),
+	)
+}
+
+// before is the number before n, "" before zero; what is no number stays.
+func before(n string) string {
+	var i int64
+	if _, err := fmt.Sscanf(n, "%d", &i); err != nil || fmt.Sprint(i) != n {
+		return n
+	}
+	if i == 0 {
+		return ""
+	}
+	return fmt.Sprint(i - 1)
+}
+
+// polled edits every poll answer.
+func polled(edit func(r *http.Request, doc object)) tamper.Middleware {
+	return tamper.JSON(tamper.PollRun, http.StatusOK, func(r *http.Request, doc map[string]any) { edit(r, doc) })
+}
+
+func hasCursor(r *http.Request) bool { return r.URL.Query().Has("afterSequence") }
+
+// finished remembers which runs a caller has read to their end.
+type finished struct {
+	mu   sync.Mutex
+	runs map[string]int64 // last sequence by run segment
+}
+
+func (f *finished) last(r *http.Request) (int64, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, ok := f.runs[tamper.RunSegment(r)]
+	return n, ok
+}
+
+func (f *finished) note(r *http.Request, doc object) {
+	if doc["isTerminal"] == true {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.runs[tamper.RunSegment(r)] = integer(doc["lastSequence"])
+	}
+}
+
+// archived serves a cursor poll of a run that was read to its end before in
+// another way, as a host does that keeps finished runs elsewhere.
+func archived(serve func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64)) tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		ended := &finished{runs: map[string]int64{}}
+		noting := polled(func(r *http.Request, doc object) { ended.note(r, doc) })(next)
+		return tamper.Instead(tamper.And(tamper.PollRun, hasCursor), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if last, ok := ended.last(r); ok {
+				serve(w, r, next, last)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})(noting)
+	}
+}
+
+func cursorOf(r *http.Request) int64 {
+	var n int64 = -1
+	fmt.Sscan(r.URL.Query().Get("afterSequence"), &n) // no number stays -1
+	return n
+}
+
+func pollFaults() []Fault {
+	shape := requirements.R0171PollCursorV2Shape
+	first := requirements.R0171PollCursorV2FromFirst
+	after := requirements.R0171PollCursorV2AfterSequence
+	past := requirements.R0171PollCursorV2PastEnd
+	pastEnd := func(edit func(a *tamper.Answer, last int64)) tamper.Middleware {
+		return archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
+			a := tamper.Record(next, r)
+			if cursorOf(r) >= last {
+				edit(a, last)
+			}
+			a.Send(w)
+		})
+	}
+	return []Fault{
+		wire("poll-extra-member", "A poll answer has a member the schema does not know.",
+			"hasMore", polled(func(_ *http.Request, doc object) { doc["hasMore"] = false }), shape),
+		wire("poll-last-sequence-off-by-one", "The lastSequence of a poll is the sequence the next event will have.",
+			"lastSequence", polled(func(_ *http.Request, doc object) {
+				if doc["isTerminal"] != true {
+					return
+				}
+				doc["lastSequence"] = integer(doc["lastSequence"]) + 1
+			}), shape),
+		wire("poll-status-stale", "A poll of an ended run still says that it is running.",
+			"running", polled(func(_ *http.Request, doc object) {
+				if doc["isTerminal"] == true {
+					doc["status"] = "running"
+				}
+			}), shape),
+		wire("poll-without-run-id", "A poll answer does not say which run.",
+			"runId", polled(func(_ *http.Request, doc object) { delete(doc, "runId") }), shape),
+		wire("poll-cursor-inclusive", "A poll after N of a finished run returns N again.",
+			"sequence", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
+				if cursorOf(r) < last {
+					r = r.Clone(r.Context())
+					tamper.SetQuery(r, "afterSequence", before(r.URL.Query().Get("afterSequence")))
+				}
+				next.ServeHTTP(w, r)
+			}), after),
+		wire("poll-cursor-ignored", "A poll with a cursor of a finished run returns the whole log.",
+			"sequence", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
+				if cursorOf(r) < last {
+					r = r.Clone(r.Context())
+					tamper.SetQuery(r, "afterSequence", "")
+				}
+				next.ServeHTTP(w, r)
+			}), after),
+		wire("poll-cursor-descending", "A poll with a cursor of a finished run returns the newest event first.",
+			"order", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+				a := tamper.Record(next, r)
+				if doc, ok := a.JSON(); ok {
+					list, _ := doc["events"].([]any)
+					for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+						list[i], list[j] = list[j], list[i]
+					}
+					a.SetJSON(doc)
+				}
+				a.Send(w)
+			}), after),
+		wire("poll-past-end-not-found", "A poll past the end of the log is answered 404.",
+			"404", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(404, "not_found", "no such event") }), past),
+		wire("poll-past-end-refused", "A poll past the end of the log is refused as a bad cursor.",
+			"400 validation_error", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(400, "validation_error", "the cursor is past the end") }), past),
+		wire("poll-past-end-no-content", "A poll past the end of the log is answered 204.",
+			"204", pastEnd(func(a *tamper.Answer, _ int64) { a.Status, a.Body = http.StatusNoContent, nil }), past),
+		wire("poll-past-end-repeats-last", "A poll past the end of the log returns the last event again.",
+			"events", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
+				if cursorOf(r) >= last {
+					r = r.Clone(r.Context())
+					tamper.SetQuery(r, "afterSequence", before(fmt.Sprint(last)))
+				}
+				next.ServeHTTP(w, r)
+			}), past),
+		wire("poll-without-cursor-skips-first", "A poll without a cursor of a finished run begins at its second event.",
+			"sequence", skipFirst(), first),
+	}
+}
+
+// skipFirst leaves out the first event of a run that was read to its end
+// before, when it is read again without a cursor.
+func skipFirst() tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		ended := &finished{runs: map[string]int64{}}
+		return polled(func(r *http.Request, doc object) {
+			_, again := ended.last(r)
+			ended.note(r, doc)
+			list, _ := doc["events"].([]any)
+			if again && !hasCursor(r) && len(list) > 1 {
+				doc["events"] = list[1:]
+			}
+		})(next)
+	}
+}
+
+// contains is a condition on a header.
+func contains(header, part string) tamper.Match {
+	return func(r *http.Request) bool { return strings.Contains(r.Header.Get(header), part) }
+}

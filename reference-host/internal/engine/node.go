@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"wopcert/reference-host/internal/clock"
+	"wopcert/reference-host/internal/eventlog"
+)
+
+// Values are the inputs or outputs of a node: port name to encoded JSON.
+type Values map[string]json.RawMessage
+
+// NodeType is what a typeId means. Run must return when ctx ends, and must reach the outside world only through
+// Call.Send.
+type NodeType struct {
+	ID string
+	// Requires lists runtime capabilities the host has to provide before a node of the type is run.
+	Requires []string
+	// Run executes one attempt. A *NodeError is the node's own failure; any other error is recorded as internal_error.
+	Run func(ctx context.Context, call *Call) (Values, error)
+}
+
+// NodeError is a failure a node reports: it is what node.failed and run.failed carry.
+type NodeError struct {
+	Code    string
+	Message string
+	Details map[string]any
+}
+
+func (e *NodeError) Error() string { return e.Code + ": " + e.Message }
+
+// Effect is one request a node makes of the outside world. RunID, NodeID and Ordinal identify it within the run;
+// Key is the business identity when the node has one (idempotency.md §Layer 2).
+type Effect struct {
+	Tenant, RunID, NodeID string
+	Attempt, Ordinal      int
+	Key                   string
+	Method, URL           string
+	Header                http.Header
+	Body                  []byte
+}
+
+// Outcome is what came back.
+type Outcome struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Sender is the one way out of the host: everything a run does to the world goes through it, so that a guard, a ledger
+// or a replay can stand in front of the world by standing in front of the Sender.
+type Sender interface {
+	Send(ctx context.Context, effect Effect) (*Outcome, error)
+}
+
+// Call is one attempt of one node, as the node sees it.
+type Call struct {
+	// Run is the fixed part of the run; its Configurable is the same for every attempt (runs.md §Validation and
+	// persistence).
+	Run     *eventlog.Run
+	NodeID  string
+	Attempt int
+	Config  json.RawMessage
+	Inputs  Values
+	Clock   clock.Clock
+
+	driver  *driver
+	effects int
+}
+
+// Send performs an effect of this node.
+func (c *Call) Send(ctx context.Context, effect Effect) (*Outcome, error) {
+	effect.Tenant, effect.RunID, effect.NodeID = c.Run.Owner.Tenant, c.Run.ID, c.NodeID
+	effect.Attempt, effect.Ordinal = c.Attempt, c.effects
+	c.effects++
+	return c.driver.engine.sender.Send(ctx, effect)
+}
+
+// Log records a line in the run's log (log.appended).
+func (c *Call) Log(level, message string) error {
+	return c.driver.emit(c.NodeID, eventlog.LogAppended, logPayload{Level: level, Message: message, NodeID: c.NodeID})
+}
+
+// Chunk records a piece of streaming output (output.chunk). meta may be nil.
+func (c *Call) Chunk(text string, last bool, meta map[string]any) error {
+	return c.driver.emit(c.NodeID, eventlog.OutputChunk, chunkPayload{
+		NodeID: c.NodeID, RunID: c.Run.ID, Chunk: text, IsLast: last, Meta: meta,
+	})
+}
+
+// SetVariable changes a variable of the run (variable.changed).
+func (c *Call) SetVariable(name string, value json.RawMessage) error {
+	return c.driver.setVariable(c.NodeID, name, value)
+}
+
+// DecodeConfig reads the node's config into v; what does not fit is node_config_invalid.
+func (c *Call) DecodeConfig(v any) error {
+	if err := json.Unmarshal(c.Config, v); err != nil {
+		return &NodeError{Code: "node_config_invalid", Message: "the node's config cannot be read: " + err.Error()}
+	}
+	return nil
+}
+
+// CoreTypes are the node types every host of this kind runs.
+func CoreTypes() []NodeType {
+	return []NodeType{
+		{ID: "core.noop", Run: func(context.Context, *Call) (Values, error) { return nil, nil }},
+		{ID: "core.identity", Run: func(_ context.Context, call *Call) (Values, error) { return call.Inputs, nil }},
+		{ID: "core.delay", Run: runDelay},
+		{ID: "core.fail", Run: runFail},
+		{
+			ID:       "conformance.requiresMissing",
+			Requires: []string{"conformance.never-provided"},
+			Run: func(context.Context, *Call) (Values, error) {
+				return nil, errors.New("a node whose capability nobody provides was run")
+			},
+		},
+	}
+}
+
+// runDelay waits for the input delayMs, or the config's delayMs without one.
+func runDelay(ctx context.Context, call *Call) (Values, error) {
+	config := struct {
+		DelayMs    *float64 `json:"delayMs"`
+		MinDelayMs float64  `json:"minDelayMs"`
+		MaxDelayMs float64  `json:"maxDelayMs"`
+	}{MaxDelayMs: float64(time.Hour / time.Millisecond)}
+	if err := call.DecodeConfig(&config); err != nil {
+		return nil, err
+	}
+	if raw, ok := call.Inputs["delayMs"]; ok {
+		config.DelayMs = nil
+		if err := json.Unmarshal(raw, &config.DelayMs); err != nil {
+			return nil, &NodeError{Code: "validation_error", Message: "delayMs is not a number"}
+		}
+	}
+	if config.DelayMs == nil {
+		return nil, &NodeError{Code: "node_config_invalid", Message: "the node has no delayMs"}
+	}
+	if delay := *config.DelayMs; delay < config.MinDelayMs || delay > config.MaxDelayMs || delay != float64(int64(delay)) {
+		return nil, &NodeError{
+			Code:    "validation_error",
+			Message: fmt.Sprintf("delayMs must be a whole number from %g to %g", config.MinDelayMs, config.MaxDelayMs),
+		}
+	}
+	return nil, clock.Sleep(ctx, call.Clock, time.Duration(*config.DelayMs)*time.Millisecond)
+}
+
+func runFail(_ context.Context, call *Call) (Values, error) {
+	failure := struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{Code: "node_failed", Message: "The node failed."}
+	if err := call.DecodeConfig(&failure); err != nil {
+		return nil, err
+	}
+	return nil, &NodeError{Code: failure.Code, Message: failure.Message}
+}

@@ -1,0 +1,5 @@
+package broken
+
+import "wopcert/requirements"
+
+var id int = requirements.R0170RunCancel

@@ -1,0 +1,3 @@
+//go:build never
+
+package constrained // want shape "build constraints"

@@ -1,0 +1,19 @@
+package unasserted
+
+import (
+	"wopcert/requirements"
+	"wopcert/requirements/lint/testdata/harness"
+)
+
+func Scenarios() []harness.Scenario {
+	return []harness.Scenario{{ID: "v2-one", Tests: []harness.Test{
+		{Name: "a", Witnesses: []requirements.ID{
+			requirements.R0170RunCancel,
+			requirements.R0170RunCancel, // want declared "twice"
+			requirements.EventsSequence, // want declared "no test of it asserts it"
+		}, Run: func(t *harness.T) {
+			t.Expect(requirements.R0170RunCancel, harness.That(true))
+			t.Blocked(requirements.EventsSequence, "always")
+		}},
+	}}}
+}

@@ -1,0 +1,148 @@
+package scenarios
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"wopcert/harness"
+	"wopcert/requirements"
+)
+
+// pollCursor covers pollRunEvents (events.md, "Poll").
+func pollCursor() harness.Scenario {
+	return harness.Scenario{
+		ID:       "v2-poll-cursor-v2",
+		Title:    "A poll returns the events after its cursor, and an empty list past the end",
+		Document: "events.md", Section: "Poll",
+		Tests: []harness.Test{
+			{
+				Name:      "the response describes a finished run and its log",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2Shape},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       pollShapeFinished,
+			},
+			{
+				Name:      "the response describes an active run and its log",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2Shape, requirements.R0171PollCursorV2PastEnd},
+				Gates:     []harness.Gate{liveFixtures()},
+				Slow:      2 * time.Second,
+				Run:       pollActive,
+			},
+			{
+				Name:      "a poll without a cursor starts at the first event",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2FromFirst},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       pollFromFirst,
+			},
+			{
+				Name:      "a poll with a cursor returns what follows it",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2AfterSequence},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       pollAfter,
+			},
+			{
+				Name:      "a cursor past the end returns no events",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2PastEnd},
+				Gates:     []harness.Gate{endingFixtures()},
+				Slow:      2 * time.Second,
+				Run:       pollPastEnd,
+			},
+		},
+	}
+}
+
+// pollShape checks everything of a poll response but the events themselves,
+// which have requirements of their own.
+func pollShape(t *harness.T, r *harness.Response, runID string) harness.Check {
+	if c := r.Is(http.StatusOK); !c.OK {
+		return c
+	}
+	body, ok := r.JSON().(object)
+	if !ok {
+		return r.Valid("poll-response")
+	}
+	shape := maps.Clone(body)
+	if _, list := shape["events"].([]any); list {
+		shape["events"] = []any{}
+	}
+	if err := t.Corpus().ValidateValue("poll-response", shape); err != nil {
+		return harness.That(false, "a valid, closed poll response", "%v", err).At(r)
+	}
+	return harness.All(
+		harness.Equal("runId", any(runID), body["runId"]),
+		harness.Equal("isTerminal beside status "+r.Text("status"), any(endedStatus(r.Text("status"))), body["isTerminal"]),
+		harness.Equal("lastSequence", highest(eventsOf(r)), lastSequence(r)),
+	).At(r)
+}
+
+func pollShapeFinished(t *harness.T) {
+	id, _ := settledEnding(t)
+	snapshot := get(t, id)
+	r := poll(t, id, -1, time.Second)
+	t.Expect(requirements.R0171PollCursorV2Shape, harness.All(
+		pollShape(t, r, id),
+		harness.Equal("status of the snapshot", snapshot.Get("status"), r.Get("status")).At(r),
+	))
+}
+
+func pollActive(t *harness.T) {
+	id := liveRun(t)
+	before := get(t, id)
+	r := poll(t, id, -1, time.Second)
+	after := get(t, id)
+	t.Expect(requirements.R0171PollCursorV2Shape, pollShape(t, r, id))
+	if before.Get("status") == after.Get("status") {
+		t.Expect(requirements.R0171PollCursorV2Shape, harness.Equal("status of the snapshot", after.Get("status"), r.Get("status")).At(r))
+	}
+	t.Expect(requirements.R0171PollCursorV2PastEnd, noEvents(poll(t, id, highest(eventsOf(r))+1000, time.Second)))
+	cancel(t, id, object{})
+}
+
+// noEvents checks an answer 200 with an events array that is empty.
+func noEvents(r *harness.Response) harness.Check {
+	list, isList := r.Get("events").([]any)
+	return harness.All(r.Is(http.StatusOK),
+		harness.That(isList && len(list) == 0, "an empty events array", "events %v", r.Get("events"))).At(r)
+}
+
+func pollFromFirst(t *harness.T) {
+	id, _ := settledEnding(t)
+	r := poll(t, id, -1, time.Second)
+	events := eventsOf(r)
+	t.Expect(requirements.R0171PollCursorV2FromFirst, r.Is(http.StatusOK))
+	first := int64(-1)
+	if len(events) > 0 {
+		first, _ = sequenceOf(events[0])
+	}
+	t.Expect(requirements.R0171PollCursorV2FromFirst, harness.All(
+		harness.That(len(events) > 0, "the events of the run", "no events"),
+		harness.Equal("sequence of the first event", int64(0), first),
+		harness.That(slices.ContainsFunc(events, func(e object) bool { return isTerminalType(e["type"]) }),
+			"events up to the one that ended the run", "%d events up to %d", len(events), highest(events)),
+	).At(r))
+}
+
+func pollAfter(t *harness.T) {
+	id, l := settledEnding(t)
+	last := highest(l.events)
+	if last < 1 {
+		t.Abort("a log of %d events up to sequence %d leaves nothing after a cursor", len(l.events), last)
+	}
+	for _, cursor := range []int64{0, last / 2, last - 1} {
+		r := poll(t, id, cursor, time.Second)
+		t.Expect(requirements.R0171PollCursorV2AfterSequence, harness.All(
+			r.Is(http.StatusOK),
+			harness.Equal("sequences after "+decimal(cursor), sequencesOf(newer(l.events, cursor)), sequencesOf(eventsOf(r))),
+		).At(r))
+	}
+}
+
+func pollPastEnd(t *harness.T) {
+	id, l := settledEnding(t)
+	last := highest(l.events)
+	for _, beyond := range []int64{1, 1_000_000} {
+		t.Expect(requirements.R0171PollCursorV2PastEnd, noEvents(poll(t, id, last+beyond, time.Second)))
+	}
+}

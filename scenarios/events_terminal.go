@@ -1,0 +1,104 @@
+package scenarios
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"wopcert/harness"
+	"wopcert/requirements"
+)
+
+// terminalEventOnce covers the end of a log (events.md, "The terminal event").
+func terminalEventOnce() harness.Scenario {
+	return harness.Scenario{
+		ID:       "v2-terminal-event-once",
+		Title:    "A log has one terminal event, and nothing that runs on comes after it",
+		Document: "events.md", Section: "The terminal event",
+		Tests: []harness.Test{
+			{
+				Name:      "runs that end by themselves end once",
+				Witnesses: []requirements.ID{requirements.R0194TerminalOnce},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       endsOnce,
+			},
+			{
+				Name:      "a cancelled run ends once, also when its work comes in late",
+				Witnesses: []requirements.ID{requirements.R0194TerminalOnce},
+				Gates:     []harness.Gate{liveFixtures()},
+				Slow:      lateWork + 2*time.Second,
+				Run:       cancelledEndsOnce,
+			},
+		},
+	}
+}
+
+// terminalOnce checks the end of a log.
+func terminalOnce(l log) harness.Check {
+	const expected = "exactly one terminal event and no run, node or interrupt event going on after it"
+	at := -1
+	for i, event := range l.events {
+		switch {
+		case at < 0 && isTerminalType(event["type"]):
+			at = i
+		case at >= 0 && goesOn(event["type"]):
+			return harness.That(false, expected, "%s after %s", label(event), label(l.events[at])).At(l.last)
+		}
+	}
+	if at < 0 {
+		return harness.That(false, expected, "%d events, none terminal", len(l.events)).At(l.last)
+	}
+	return harness.That(true, expected, "%s, then %d more events", label(l.events[at]), len(l.events)-at-1).At(l.last)
+}
+
+// goesOn reports whether a type must not follow a terminal event.
+func goesOn(v any) bool {
+	typ, _ := v.(string)
+	return isTerminalType(v) || strings.HasPrefix(typ, "node.") || strings.HasPrefix(typ, "interrupt.") ||
+		slices.Contains([]string{"run.started", "run.resumed", "run.resume-started", "run.paused", "run.restored-from-snapshot"}, typ)
+}
+
+func endsOnce(t *harness.T) {
+	for _, body := range endingBodies(t) {
+		id, l := settledRun(t, body)
+		t.Expect(requirements.R0194TerminalOnce, terminalOnce(l))
+		// A second end is refused, and must leave no trace.
+		cancel(t, id, object{})
+		t.Expect(requirements.R0194TerminalOnce, terminalOnce(wholeLog(t, id)))
+	}
+}
+
+// lateWork is how long the work of the run that is cancelled would have taken.
+const lateWork = 2 * time.Second
+
+func cancelledEndsOnce(t *harness.T) {
+	body := liveBody(t)
+	body["inputs"] = object{"delayMs": lateWork.Milliseconds()}
+	id := startRun(t, body)
+	began := time.Now()
+	poll(t, id, -1, 5*time.Second)
+	if r := cancel(t, id, object{}); !r.Is(http.StatusOK).OK {
+		t.Abort("no cancelled run to observe: cancelRun gave %s", r.Is(http.StatusOK).Observed)
+	}
+	l := readLog(t, id, settle)
+	if !l.terminal {
+		t.Abort("no cancelled run to observe: status %q %s after the cancel", l.status, settle)
+	}
+	t.Expect(requirements.R0194TerminalOnce, terminalOnce(l))
+	// Polls pass the time the work was to take, and return early when something
+	// is appended after the end.
+	after := highest(l.events)
+	for left := lateWork + time.Second; left > 0; left = lateWork + time.Second - time.Since(began) {
+		r := poll(t, id, after, min(left, time.Second))
+		after = max(after, highest(eventsOf(r)))
+		if r.Elapsed < 100*time.Millisecond {
+			pause(t, min(left, 200*time.Millisecond)) // a host need not wait on a finished run
+		}
+	}
+	again := wholeLog(t, id)
+	if !again.last.Is(http.StatusOK).OK {
+		t.Abort("the log of the cancelled run cannot be read again: %s", again.last.Is(http.StatusOK).Observed)
+	}
+	t.Expect(requirements.R0194TerminalOnce, terminalOnce(again))
+}
