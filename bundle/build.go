@@ -120,7 +120,7 @@ func captureDiscovery(in Input, document map[string]any) Discovery {
 func (b *Bundle) count() error {
 	var nonPass []NonPass
 	for _, row := range b.Results.Requirements {
-		if !b.Results.Totals.add(row.Result) {
+		if !b.Results.Totals.Add(row.Result) {
 			return fmt.Errorf("row %s: %q is not a disposition", row.ID, row.Result)
 		}
 		if row.Assertions < 0 {

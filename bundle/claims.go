@@ -80,11 +80,11 @@ func noteFloor(c *collector, l ledger, d Derivation) {
 }
 
 // noteRun repeats what a reader should weigh and no rule decides.
-func noteRun(c *collector, p *parsed) {
-	if n := p.Results.Totals.Blocked; n > 0 {
+func noteRun(c *collector, p *parsed, totals Totals) {
+	if n := totals.Blocked; n > 0 {
 		c.note("%d rows are blocked: the suite lacked something it needed, and a bundle with a blocked row certifies nothing", n)
 	}
-	if n := p.Results.Totals.ExecutedFail; n > 0 {
+	if n := totals.ExecutedFail; n > 0 {
 		c.note("%d rows failed; only those on a profile's floor deny that profile", n)
 	}
 	for _, r := range p.Host.Relaxations {

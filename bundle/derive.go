@@ -41,7 +41,7 @@ func newLedger(c *corpus.Corpus, b *Bundle, document map[string]any) ledger {
 		suite: b.Suite, relaxations: b.Host.Relaxations}
 	for _, row := range b.Results.Requirements {
 		l.rows[row.ID] = row
-		l.totals.add(row.Result)
+		l.totals.Add(row.Result)
 	}
 	return l
 }
@@ -122,10 +122,10 @@ func (l ledger) witness(floor, reasons []string) (int, []string) {
 }
 
 // gatedOff reports whether a floor scenario does not bind this host: it is gated on a family the captured document
-// does not advertise.
+// does not advertise. Without a document nobody can tell, and derive says so.
 func (l ledger) gatedOff(scenario string) bool {
 	family := floorGate(scenario)
-	return family != "" && l.document != nil && !isRecord(l.document[family])
+	return family != "" && !isRecord(l.document[family])
 }
 
 // floorGate is the family a floor scenario is gated on beyond its profile's predicate (profile registry, note of
@@ -222,5 +222,6 @@ func (l ledger) advertised(target string) bool {
 		}
 		v = record[name]
 	}
-	return v != nil && v != false
+	list, isList := v.([]any)
+	return v != nil && v != false && !(isList && len(list) == 0)
 }

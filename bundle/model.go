@@ -127,8 +127,8 @@ type Totals struct {
 	Blocked      int `json:"blocked"`
 }
 
-// add counts one disposition and reports whether there is such a disposition.
-func (t *Totals) add(d Disposition) bool {
+// Add counts one disposition and reports whether there is such a disposition.
+func (t *Totals) Add(d Disposition) bool {
 	switch d {
 	case ExecutedPass:
 		t.ExecutedPass++

@@ -13,9 +13,9 @@ import (
 // Limits on what is judged, beyond the size and depth of package jcs. They are far above any real bundle, which has
 // some hundred rows, and bound the time and memory a hostile one costs.
 const (
-	MaxValues = 1_000_000 // JSON values in the file
-	MaxRows   = 50_000    // rows, and entries of detail
-	MaxClaims = 1_000     // claimed profiles, relaxations, protocol versions
+	MaxValues = 250_000 // JSON values in the file
+	MaxRows   = 20_000  // rows, and entries of detail
+	MaxClaims = 1_000   // claimed profiles, relaxations, protocol versions
 )
 
 // ReadLimited reads a bundle from r. It stops one byte past jcs.MaxSize: Verify rejects so long a text as json-size,

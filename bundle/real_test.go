@@ -53,6 +53,36 @@ func TestRealBundleOfVersion3(t *testing.T) {
 		"v2-sse-last-event-id-cursor, which is executed-pass here; today's floor is that of 2.44.6")
 }
 
+// The same bundle with one thing changed by somebody who does not hold the host's key.
+func TestRealBundleTampered(t *testing.T) {
+	t.Parallel()
+	data := readReal(t, realV3)
+	for name, c := range map[string]struct {
+		old, new string
+		kind     Kind
+	}{
+		"a failure made a pass":    {`"result": "executed-fail"`, `"result": "executed-pass"`, KindWitnessDigest},
+		"a build":                  {"5aa8686ecdfb042ad47dc9d6150bdab1f0fae4b9", "5aa8686ecdfb042ad47dc9d6150bdab1f0fae4ba", KindAttestationInvalid},
+		"the signed suite version": {`"version": "2.39.2"`, `"version": "2.39.3"`, KindAttestationInvalid},
+		"the captured document":    {`"maxFiles": 256`, `"maxFiles": 257`, KindDiscoveryDigest},
+		"a later contract":         {`"specArtifactsVersion": "2.39.2"`, `"specArtifactsVersion": "2.42.7"`, KindCertifiedUnderivable},
+		"a higher rung":            {`"rung": "durable-single-instance"`, `"rung": "durable-multi-instance"`, KindRungUnderivable},
+		"a witness count":          {`"witnessCount": 13`, `"witnessCount": 14`, KindWitnessCount},
+		"a tier":                   {`"evidenceTier": "self"`, `"evidenceTier": "independent"`, KindIndependentUnsigned},
+	} {
+		old := []byte(c.old)
+		require.True(t, bytes.Contains(data, old), name)
+		r := Verify(bytes.Replace(data, old, []byte(c.new), 1), Options{})
+		assert.False(t, r.Sound, name)
+		assert.Empty(t, r.CertifiedProfiles, name)
+		var found []Kind
+		for _, rejection := range r.Rejections {
+			found = append(found, rejection.Kind)
+		}
+		assert.Contains(t, found, c.kind, name)
+	}
+}
+
 func TestRealBundlesOfOlderVersions(t *testing.T) {
 	t.Parallel()
 	for version, path := range map[string]string{"1": realV1, "2": realV2} {

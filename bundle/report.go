@@ -3,6 +3,7 @@ package bundle
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"wopcert/bundle/jcs"
 )
@@ -105,7 +106,7 @@ type Report struct {
 	OptOuts    []string          `json:"optOuts,omitempty"`
 	Durability *DurabilityReport `json:"durability,omitempty"`
 	Companion  *CompanionReport  `json:"companion,omitempty"`
-	// Suite, Host and Totals are repeated from the bundle for a reader.
+	// Suite and Host are repeated from the bundle for a reader, Totals are counted.
 	Suite  *Suite  `json:"suite,omitempty"`
 	Host   *Host   `json:"host,omitempty"`
 	Totals *Totals `json:"totals,omitempty"`
@@ -167,22 +168,43 @@ func (c *collector) finish() *Report {
 		r.CertifiedProfiles = []string{}
 	}
 	for i := range r.Rejections {
-		r.Rejections[i].Detail = c.secrets.redact(r.Rejections[i].Detail)
-		r.Rejections[i].Requirement = c.secrets.redact(r.Rejections[i].Requirement)
-		r.Rejections[i].Profile = c.secrets.redact(r.Rejections[i].Profile)
+		c.clean(&r.Rejections[i].Detail, &r.Rejections[i].Requirement, &r.Rejections[i].Profile)
 	}
 	for i := range r.Notes {
-		r.Notes[i] = c.secrets.redact(r.Notes[i])
+		c.clean(&r.Notes[i])
 	}
-	r.AttributionReason = c.secrets.redact(r.AttributionReason)
-	r.KeyID = c.secrets.redact(r.KeyID)
 	for i := range r.OptOuts {
-		r.OptOuts[i] = c.secrets.redact(r.OptOuts[i])
+		c.clean(&r.OptOuts[i])
 	}
+	for i := range r.Profiles {
+		for j := range r.Profiles[i].Reasons {
+			c.clean(&r.Profiles[i].Reasons[j])
+		}
+	}
+	c.clean(&r.BundleVersion, &r.AttributionReason, &r.KeyID)
 	if c.counts[KindSecret] > 0 {
 		r.Suite, r.Host = nil, nil // repeated from the file word for word
 	}
 	return r
+}
+
+// clean redacts texts and keeps them to a length people read: they quote a file of any size.
+func (c *collector) clean(texts ...*string) {
+	const most = 1000
+	for _, text := range texts {
+		*text = clip(c.secrets.redact(*text), most) // in this order, or half a secret could stay
+	}
+}
+
+// clip cuts a text between characters.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
 }
 
 // require lists the required profiles that are not certified.

@@ -47,7 +47,7 @@ func checkRows(c *collector, b *Bundle) {
 			at.Kind = KindMisplacedEvidence
 			c.add(at, "%s is %s and carries evidence, which belongs to an executed-pass row", row.ID, row.Result)
 		}
-		totals.add(row.Result)
+		totals.Add(row.Result)
 		if overflow = overflow || row.Assertions > math.MaxInt64-assertions; !overflow {
 			assertions += row.Assertions
 		}

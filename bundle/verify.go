@@ -69,7 +69,7 @@ func read(c *collector, opts Options, data []byte) *parsed {
 		c.reject(KindSecret, "%s holds %s", orElse(pointer, "the root"), what)
 	})
 	version, _ := value["bundleVersion"].(string)
-	switch c.report.BundleVersion = version; version {
+	switch c.report.BundleVersion = clip(c.secrets.redact(version), 20); version {
 	case Version:
 	case "1", "2":
 		c.reject(KindBundleVersion, "bundle version %s: evidence at its own version, never upgraded; no rule of version 3 was applied and it certifies nothing here", version)
@@ -79,7 +79,7 @@ func read(c *collector, opts Options, data []byte) *parsed {
 		c.reject(KindNotABundle, "the object has no bundleVersion text; a bundle says \"3\"")
 		return nil
 	default:
-		c.reject(KindBundleVersion, "bundle version %q is not one this program judges; it judges version 3", version)
+		c.reject(KindBundleVersion, "bundle version %q is not one this program judges; it judges version 3", c.report.BundleVersion)
 		return nil
 	}
 	if tooMany(c, value) || !checkSchema(c, opts.Corpus, value) {
@@ -95,7 +95,7 @@ func read(c *collector, opts Options, data []byte) *parsed {
 
 // judge applies the rules to a bundle that satisfies the schema.
 func judge(c *collector, opts Options, p *parsed) {
-	c.report.Suite, c.report.Host, c.report.Totals = &p.Suite, &p.Host, &p.Results.Totals
+	c.report.Suite, c.report.Host = &p.Suite, &p.Host
 	checkRows(c, &p.Bundle)
 	checkDetail(c, &p.Bundle)
 	captured := checkDigests(c, p)
@@ -107,6 +107,7 @@ func judge(c *collector, opts Options, p *parsed) {
 	checkTier(c, p, hostKey, opts.VerifierKey, document)
 
 	l := newLedger(opts.Corpus, &p.Bundle, document)
+	c.report.Totals = &l.totals
 	checkOptOuts(c, l, p.Results.Requirements)
 	checkClaims(c, l, p)
 	if p.Durability != nil {
@@ -117,5 +118,5 @@ func judge(c *collector, opts Options, p *parsed) {
 		}
 	}
 	checkCompanion(c, opts, p)
-	noteRun(c, p)
+	noteRun(c, p, l.totals)
 }

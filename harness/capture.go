@@ -190,12 +190,20 @@ func (r *redactor) headers(h http.Header) []string {
 // maxKept bounds what is kept of one body; a check has judged the whole.
 const maxKept = 256 << 10
 
-// body redacts first and cuts afterwards, so that a cut cannot leave half a
-// secret behind.
+// body redacts first and cuts afterwards. Of a large body only the beginning
+// is looked at, and the end of that, where the cut may have left a part of a
+// secret, is left out.
 func (r *redactor) body(b []byte) (text, encoding string) {
-	s := r.text(string(b))
-	if len(s) > maxKept {
-		s = strings.ToValidUTF8(s[:maxKept], "") + fmt.Sprintf("… (%d bytes in all)", len(b))
+	window := b
+	if len(b) > maxKept+r.margin {
+		window = b[:maxKept+r.margin]
+	}
+	s := r.text(string(window))
+	if len(window) < len(b) {
+		s = s[:max(0, len(s)-r.margin)]
+	}
+	if len(s) > maxKept || len(window) < len(b) {
+		s = strings.ToValidUTF8(s[:min(len(s), maxKept)], "") + fmt.Sprintf("… (%d bytes in all)", len(b))
 	}
 	if !utf8.ValidString(s) {
 		return base64.StdEncoding.EncodeToString([]byte(s)), "base64"

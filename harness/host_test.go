@@ -75,6 +75,9 @@ func measure(t *testing.T, o Options) *Results {
 func measureIn(t *testing.T, ctx context.Context, o Options) *Results {
 	t.Helper()
 	o.Corpus = loaded(t)
+	if o.Credentials.Primary == "" {
+		o.Credentials.Primary = "a-key-of-the-first-tenant" // without it only public tests run
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}

@@ -14,7 +14,12 @@ import (
 // encoded, JSON escaped and base64.
 type redactor struct {
 	replace *strings.Replacer
+	margin  int // bytes; no spelling of a secret is longer
 }
+
+// mintedMargin is the longest secret that is known by its shape alone: a
+// header line's worth.
+const mintedMargin = 8 << 10
 
 // Secrets that hosts mint and that a suite can only know by their shape:
 // interrupt resume tokens (identity.md §4) and webhook signing secrets.
@@ -47,7 +52,11 @@ func newRedactor(secrets map[string]string) *redactor {
 	for _, k := range keys {
 		pairs = append(pairs, k, forms[k])
 	}
-	return &redactor{replace: strings.NewReplacer(pairs...)}
+	margin := mintedMargin
+	if len(keys) > 0 {
+		margin = max(margin, len(keys[0]))
+	}
+	return &redactor{replace: strings.NewReplacer(pairs...), margin: margin}
 }
 
 // wireForms are the spellings under which a value can cross the wire.

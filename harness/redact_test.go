@@ -145,6 +145,25 @@ func TestNothingKeptHoldsACredential(t *testing.T) {
 	require.NotNil(t, results.Capture.Tests()[0].Exchanges[8].Stream)
 }
 
+// Wherever a cut falls, no part of a secret is left at the end of what is kept.
+func TestCutsLeaveNoPartOfASecret(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("secret-", 6)
+	r := newRedactor(map[string]string{"k": key})
+	for _, filler := range []string{"x", key} { // with many replacements the text shrinks
+		for shift := 0; shift < len(key); shift += 5 {
+			body := strings.Repeat("y", shift) + strings.Repeat(filler, (maxKept+2*r.margin)/len(filler))
+			body = body[:maxKept+r.margin-len(key)/2] + key + strings.Repeat("z", 3*r.margin)
+			text, encoding := r.body([]byte(body))
+			require.Empty(t, encoding)
+			require.LessOrEqual(t, len(text), maxKept+100)
+			require.NotContains(t, text, "secret", "shift %d", shift)
+		}
+	}
+	whole, _ := r.body([]byte(strings.Repeat("x", maxKept)))
+	assert.Len(t, whole, maxKept, "what fits is kept whole")
+}
+
 func TestCredentialsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	c := Credentials{Primary: "p-key-1", OtherTenant: "o-key-1", ReadOnly: "r-key-1"}

@@ -39,6 +39,11 @@ type Options struct {
 	Timeout     time.Duration // deadline of one test, DefaultTimeout when 0
 	Progress    Progress      // nil for none
 	TLS         *tls.Config   // nil for the machine's trust roots
+
+	// CheckCredentials asks the host about every key before the run and ends it
+	// with a *CredentialError when one is refused: with a wrong key most rows
+	// would be blocked for a reason that is not the host's.
+	CheckCredentials bool
 }
 
 // Results is what a run saw. Rows are complete: every requirement of every
@@ -131,6 +136,11 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 	r.results.Host = r.host
 	if r.progress != nil {
 		r.progress.Discovered(r.host)
+	}
+	if o.CheckCredentials {
+		if err := r.checkCredentials(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.drive(ctx, o)
 	r.finish(o.Scenarios, ctx.Err() != nil)
@@ -245,6 +255,9 @@ func (r *run) one(ctx context.Context, j job) {
 	result := TestResult{Scenario: j.scenario.ID, Test: j.test.Name, Started: time.Now()}
 	env := &Env{Host: r.host, Credentials: r.credentials, OptOuts: r.optOuts}
 	gates := slices.Concat(j.scenario.Gates, j.test.Gates)
+	if !j.test.Public {
+		gates = append(gates, NeedsCredential(Primary))
+	}
 	reason, disposition := evaluate(gates, env)
 	switch {
 	case disposition != "":

@@ -30,6 +30,7 @@ type Test struct {
 	Slow      time.Duration // expected duration when well over a second; such tests start first
 	Timeout   time.Duration // deadline when the run's own is too short, 0 for the run's
 	Exclusive bool          // must not run beside other tests
+	Public    bool          // needs no credential; every other test is gated on the primary one
 	Run       func(*T)
 }
 

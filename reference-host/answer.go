@@ -90,7 +90,7 @@ const minCompressed = 1024
 // compressible codes the body when the request admits gzip (runs.md §Caching and encoding).
 func (a *answer) compressible(r *http.Request, writers *sync.Pool) *answer {
 	a.header.Add("Vary", "Accept-Encoding")
-	if len(a.body) < minCompressed || !admitsGzip(r.Header.Values("Accept-Encoding")) {
+	if a.status != http.StatusOK || len(a.body) < minCompressed || !admitsGzip(r.Header.Values("Accept-Encoding")) {
 		return a
 	}
 	var buffer bytes.Buffer

@@ -23,7 +23,8 @@ type (
 	Clock = clock.Clock
 	// ManualClock is a Clock that tests drive.
 	ManualClock = clock.Manual
-	// Store keeps runs, their logs and the idempotency records.
+	// Store keeps runs, their logs and the idempotency records. The one in memory keeps every run for as long as the
+	// process lives.
 	Store = eventlog.Store
 	// Log is the event log of one run.
 	Log = eventlog.Log
@@ -47,6 +48,9 @@ type (
 	Values    = engine.Values
 	NodeError = engine.NodeError
 )
+
+// AnySequence makes Log.Append indifferent to what else was appended.
+const AnySequence = eventlog.AnySequence
 
 // IDs mints opaque ids: at least 16 characters from A-Z a-z 0-9 . _ -, never the same twice (identity.md §5).
 type IDs interface{ Opaque() string }

@@ -234,7 +234,8 @@ func (c *errorCodes) region() *refusal {
 
 func (c *errorCodes) oldClient(minimum string) *refusal {
 	return refuse(c.clientVersion, "The client implements a version older than this host serves.",
-		map[string]any{"minClientVersion": minimum})
+		map[string]any{"minClientVersion": minimum}).
+		with("Upgrade", "OpenWOP/"+minimum).with("Connection", "Upgrade") // RFC 9110 §15.5.22
 }
 
 func (c *errorCodes) busy(what string) *refusal {

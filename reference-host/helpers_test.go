@@ -2,26 +2,24 @@ package referencehost_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"wopcert/bundle/jcs"
 	"wopcert/corpus"
 	referencehost "wopcert/reference-host"
 )
+
+// ctx keeps the signatures of store decorators short.
+type ctx = context.Context
 
 // testHost is a host on loopback whose every response is checked against the contract on its way out.
 type testHost struct {
@@ -249,181 +247,4 @@ func next(t testing.TB, frames <-chan frame) frame {
 		t.Fatal("no frame comes")
 		return frame{}
 	}
-}
-
-// checker looks at everything the host sends.
-type checker struct {
-	contract *corpus.Corpus
-	mu       sync.Mutex
-	seen     map[string]int
-	problems []string
-}
-
-func (c *checker) wrap(inner http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tee := &teeWriter{ResponseWriter: w}
-		inner.ServeHTTP(tee, r)
-		if err := c.check(r, tee); err != nil {
-			c.mu.Lock()
-			c.problems = append(c.problems, fmt.Sprintf("%s %s: %d: %v: %.300s", r.Method, r.URL, tee.status, err, tee.body.Bytes()))
-			c.mu.Unlock()
-		}
-	})
-}
-
-func (c *checker) report(t testing.TB) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, problem := range c.problems {
-		t.Error(problem)
-	}
-}
-
-func (c *checker) check(r *http.Request, w *teeWriter) error {
-	if w.Header().Get("OpenWOP-Version") != corpus.ProtocolVersion {
-		return fmt.Errorf("no OpenWOP-Version")
-	}
-	body := w.body.Bytes()
-	if w.Header().Get("Content-Encoding") != "" || r.Method == http.MethodHead {
-		return nil
-	}
-	switch {
-	case w.status >= 400:
-		return c.checkError(w.status, body)
-	case w.status == http.StatusNotModified || w.status == http.StatusNoContent:
-		if len(body) > 0 {
-			return fmt.Errorf("a body")
-		}
-		return nil
-	case w.Header().Get("Content-Type") == "text/event-stream":
-		return c.checkStream(body)
-	}
-	schema := c.schemaOf(r)
-	if err := c.contract.Validate(schema, body); err != nil {
-		return err
-	}
-	if schema == "poll-response" {
-		var poll struct{ Events []json.RawMessage }
-		if err := json.Unmarshal(body, &poll); err != nil {
-			return err
-		}
-		for _, event := range poll.Events {
-			if err := c.checkEvent(event); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (c *checker) schemaOf(r *http.Request) string {
-	switch path := r.URL.EscapedPath(); {
-	case path == "/.well-known/openwop":
-		return "capabilities"
-	case strings.HasPrefix(path, "/workflows/"):
-		return "workflow-definition"
-	case strings.HasSuffix(path, "/events/poll"):
-		return "poll-response"
-	case strings.HasSuffix(path, "/cancel"):
-		return "cancel-response"
-	case path == "/runs" && r.Method == http.MethodPost:
-		return "run-created"
-	case path == "/runs":
-		return "run-list"
-	default:
-		return "run-snapshot"
-	}
-}
-
-func (c *checker) checkError(status int, body []byte) error {
-	if err := c.contract.Validate("error-envelope", body); err != nil {
-		return err
-	}
-	var envelope struct{ Error string }
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		return err
-	}
-	row, ok := c.contract.Error(envelope.Error)
-	if !ok || row.HTTPStatus != status {
-		return fmt.Errorf("code %s under status %d", envelope.Error, status)
-	}
-	return nil
-}
-
-func (c *checker) checkEvent(event []byte) error {
-	if err := c.contract.Validate("run-event", event); err != nil {
-		return err
-	}
-	value, err := jcs.Decode(event)
-	if err != nil {
-		return err
-	}
-	doc := value.(map[string]any)
-	c.mu.Lock()
-	if c.seen == nil {
-		c.seen = make(map[string]int)
-	}
-	c.seen[doc["type"].(string)]++
-	c.mu.Unlock()
-	return c.contract.ValidatePayload(doc["type"].(string), doc["payload"])
-}
-
-func (c *checker) checkStream(body []byte) (err error) {
-	readFrames(bytes.NewReader(body), func(f frame) {
-		if err != nil || f.data == "" {
-			return
-		}
-		switch f.event {
-		case "state.snapshot":
-			err = c.contract.Validate("run-snapshot", []byte(f.data))
-		case "ai.message.chunk", "messages":
-			err = c.contract.Validate("run-event-payloads#/$defs/outputChunk", []byte(f.data))
-		case "batch":
-			var batch []json.RawMessage
-			if err = json.Unmarshal([]byte(f.data), &batch); err != nil {
-				return
-			}
-			for _, event := range batch {
-				if err = c.checkEvent(event); err != nil {
-					return
-				}
-			}
-		default:
-			err = c.checkEvent([]byte(f.data))
-		}
-	})
-	return err
-}
-
-// teeWriter keeps a copy of the response.
-type teeWriter struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-func (w *teeWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *teeWriter) Write(data []byte) (int, error) {
-	w.body.Write(data)
-	return w.ResponseWriter.Write(data)
-}
-
-func (w *teeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func TestTheCheckerSeesDefects(t *testing.T) {
-	t.Parallel()
-	contract, err := corpus.Load()
-	require.NoError(t, err)
-	c := &checker{contract: contract}
-	handler := c.wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("OpenWOP-Version", corpus.ProtocolVersion)
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"error":"run_terminal","message":"m"}`))
-	}))
-	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/runs/x", nil))
-	assert.Len(t, c.problems, 1)
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"wopcert/reference-host/internal/eventlog"
 )
@@ -111,21 +112,27 @@ func (h *Host) listQuery(r *request) (listQuery, error) {
 
 // query reads the named parameters, each at most once; others are ignored.
 func (h *Host) query(r *request, names ...string) (map[string]string, error) {
-	parsed, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, h.codes.invalid("query", "The query string cannot be read.")
-	}
 	values := make(map[string]string, len(names))
-	for _, name := range names {
-		switch given := parsed[name]; len(given) {
-		case 0:
-		case 1:
-			values[name] = given[0]
-		default:
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if name = unescape(name); !slices.Contains(names, name) {
+			continue
+		}
+		if _, twice := values[name]; twice {
 			return nil, h.codes.invalid(name, "The parameter is given more than once.")
 		}
+		values[name] = unescape(value)
 	}
 	return values, nil
+}
+
+// unescape decodes one name or value of a query string. What is not an escape stands for itself, as in a browser, so
+// that a malformed value is judged by the rule of its parameter.
+func unescape(text string) string {
+	if decoded, err := url.QueryUnescape(text); err == nil {
+		return decoded
+	}
+	return text
 }
 
 // A cursor is a position and a tag over it, the tenant and the filters, under a key of this process: one the host did

@@ -29,8 +29,8 @@ func (h *Host) getRun(r *request) (*answer, error) {
 		return nil, err
 	}
 	return jsonAnswer(http.StatusOK, state.snapshot()).
-		compressible(r.Request, &h.compressors).
-		conditional(r.Request, state.etag()), nil
+		conditional(r.Request, state.etag()).
+		compressible(r.Request, &h.compressors), nil
 }
 
 // maxReason bounds the reason of a cancel, which is stored in the log, in characters.

@@ -211,7 +211,7 @@ func (s *subscriber) take(event *eventlog.Event) error {
 	}
 	if s.query.buffer > 0 {
 		s.batch = append(s.batch, *event)
-		if event.Type == eventlog.NodeSuspended || eventlog.Terminal(event.Type) {
+		if event.Type == eventlog.NodeSuspended { // the terminal event flushes when the backlog is folded
 			return s.flushBatch()
 		}
 		return nil

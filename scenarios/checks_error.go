@@ -40,6 +40,9 @@ func envelope(c *corpus.Corpus, h heard) harness.Check {
 		return harness.That(false, expected, "%s answered %d with error %s", h.what, h.response.Status, show(body["error"])).At(h.response)
 	}
 	if details, ok := body["details"].(object); ok {
+		if id, has := details["correlationId"]; has && text(details, "correlationId") == "" {
+			return harness.That(false, expected, "%s answered %s with details.correlationId %s", h.what, answered(h.response), show(id)).At(h.response)
+		}
 		body, details = maps.Clone(body), maps.Clone(details)
 		for _, name := range retryMembers() {
 			delete(details, name)
@@ -85,6 +88,9 @@ func refusedWith(c *corpus.Corpus, what string, r *harness.Response, status int)
 	return harness.That(why == "", expected, "%s was answered %s: %s", what, answered(r), cut(why)).At(r)
 }
 
+// isEnvelope reports whether a body is an error's, whatever its status is.
+func isEnvelope(r *harness.Response) bool { return r.Text("error") != "" && r.Text("message") != "" }
+
 // refusals provokes error responses of many statuses around a finished run,
 // and returns those that are. The test ends when the host serves no runs, or
 // refuses next to nothing: what such a host says about refusals is no evidence.
@@ -112,7 +118,7 @@ func refusals(t *harness.T) []heard {
 	}
 	var refused []heard
 	for _, h := range asked {
-		if h.response.Err == nil && h.response.Status >= 400 {
+		if h.response.Err == nil && (h.response.Status >= 400 || isEnvelope(h.response)) {
 			refused = append(refused, h)
 		}
 	}

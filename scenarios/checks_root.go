@@ -187,8 +187,10 @@ func versionListShape(value any) string {
 
 // familyShape judges the facets of a record.
 func familyShape(c *corpus.Corpus, family corpus.Family, record object) string {
+	if _, has := record[deletedFacets()[family.Key]]; has {
+		return "" // a record of version 1, which the row of the deleted keys judges
+	}
 	sound := maps.Clone(record)
-	delete(sound, deletedFacets()[family.Key])
 	if !slices.Contains(recordStatuses(), text(sound, "status")) {
 		sound["status"] = "stable"
 	}

@@ -150,7 +150,7 @@ func sign(n int) int { return min(max(n, -1), 1) }
 
 func TestLinkProjects(t *testing.T) {
 	t.Parallel()
-	const id = "anon:acme/r-0123456789abcdef"
+	c := contract(t)
 	for link, want := range map[string]bool{
 		"/runs/anon~3Aacme~2Fr-0123456789abcdef/events":                      true,
 		"runs/anon~3Aacme~2Fr-0123456789abcdef":                              true,
@@ -163,7 +163,7 @@ func TestLinkProjects(t *testing.T) {
 		"/runs/anon~3aacme~2fr-0123456789abcdef":                             false,
 		"://":                                                                false,
 	} {
-		assert.Equal(t, want, linkProjects("eventsUrl", link, id).OK, link)
+		assert.Equal(t, want, linkProjects(c, "eventsUrl", link).OK, link)
 	}
 }
 

@@ -49,7 +49,7 @@ func namesVersion(what string, r *harness.Response) harness.Check {
 	v, ok := versionHeader(r)
 	observed := fmt.Sprintf("%s answered %s without OpenWOP-Version", what, answered(r))
 	if ok {
-		observed = fmt.Sprintf("%s answered %s with OpenWOP-Version: %q", what, answered(r), v)
+		observed = fmt.Sprintf("%s answered %s with OpenWOP-Version: %s", what, answered(r), v)
 	}
 	return harness.That(r.Err == nil && isVersion(v), "OpenWOP-Version: <major>.<minor> on every response", "%s", observed).At(r)
 }
@@ -60,7 +60,7 @@ func namesListed(what string, r *harness.Response, d *harness.Discovery, major s
 	v, _ := versionHeader(r)
 	ok := majorOf(v) == major && slices.Contains(d.Versions(), v)
 	return harness.That(ok, fmt.Sprintf("OpenWOP-Version naming a version %s.x out of %v", major, d.Versions()),
-		"%s answered %s with OpenWOP-Version: %q", what, answered(r), v).At(r)
+		"%s answered %s with OpenWOP-Version: %s", what, answered(r), v).At(r)
 }
 
 // served checks that the well-known resource answered with a major's document:
@@ -72,7 +72,7 @@ func served(what string, r *harness.Response, major string) harness.Check {
 		return harness.That(false, expected, "%s answered %s", what, answered(r)).At(r)
 	}
 	if v, ok := versionHeader(r); ok && majorOf(v) != major {
-		return harness.That(false, expected, "%s answered 200 with OpenWOP-Version: %q", what, v).At(r)
+		return harness.That(false, expected, "%s answered 200 with OpenWOP-Version: %s", what, v).At(r)
 	}
 	if !representsMajor(doc, major) {
 		return harness.That(false, expected, "%s answered 200 with another document", what).At(r)
@@ -98,6 +98,11 @@ func representsMajor(doc object, major string) bool {
 func sameMembers(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)
+}
+
+// versionsOf are the well-formed versions of a list.
+func versionsOf(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(v string) bool { return !isVersion(v) })
 }
 
 // stringList is a JSON array of strings; ok is false for anything else.

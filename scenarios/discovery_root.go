@@ -14,7 +14,8 @@ func capabilitiesRootClosed() harness.Scenario {
 		Document: "capabilities.md",
 		Section:  "3. The closed root",
 		Tests: []harness.Test{{
-			Name: "the captured root",
+			Name:   "the captured root",
+			Public: true,
 			Witnesses: []requirements.ID{
 				requirements.R0169CapabilitiesRootClosedValid,
 				requirements.R0169CapabilitiesRootClosedUnknownRootKey,
@@ -42,7 +43,8 @@ func capabilityRecordShape() harness.Scenario {
 		Document: "capabilities.md",
 		Section:  "2. The capability record",
 		Tests: []harness.Test{{
-			Name: "the captured records",
+			Name:   "the captured records",
+			Public: true,
 			Witnesses: []requirements.ID{
 				requirements.R0169CapabilityRecordShapeRequiredFields,
 				requirements.R0169CapabilityRecordShapeUntilIffNotStable,
@@ -82,6 +84,7 @@ func noTransportAdvertisement() harness.Scenario {
 		Section:  "4. Deleted keys",
 		Tests: []harness.Test{{
 			Name:      "the captured document",
+			Public:    true,
 			Witnesses: []requirements.ID{requirements.R0175NoTransportAdvertisement},
 			Run: func(t *harness.T) {
 				t.Expect(requirements.R0175NoTransportAdvertisement, deletedAdvertisements(t.Host().Discovery.Document))

@@ -56,8 +56,11 @@ func cursorOfFinished(t *harness.T) {
 	last := highest(l.events)
 	for _, beyond := range []int64{0, 1, 1_000_000} {
 		s := stream(t, id, "", decimal(last+beyond))
-		t.Expect(requirements.R0213LastEventIdExclusiveCursor, closesEmpty(s, last+beyond, last))
+		held := t.Expect(requirements.R0213LastEventIdExclusiveCursor, closesEmpty(s, last+beyond, last))
 		s.Close()
+		if !held {
+			return // the other cursors are the same to such a host, and cost as long a wait
+		}
 	}
 }
 
@@ -111,7 +114,7 @@ func cursorOfActive(t *harness.T) {
 		past = <-pastEnd
 	}
 	frames := at.Collect(endsRun, settle)
-	t.Expect(requirements.R0213LastEventIdExclusiveCursor, harness.All(early[0], resumes(at, frames, last, wholeLog(t, id), nil)))
+	t.Expect(requirements.R0213LastEventIdExclusiveCursor, harness.All(early[0], resumes(at, frames, last, nil)))
 	t.Expect(requirements.R0213LastEventIdExclusiveCursor, harness.All(early[1], onlyAbove(past, last+1000)))
 }
 

@@ -83,7 +83,7 @@ func framesOfFinished(t *harness.T) {
 
 func framesOfActive(t *harness.T) {
 	id := liveRun(t)
-	s := endWhileStreaming(t, id, streamRequest(id, "", ""))
+	s := endWhileStreaming(t, id, streamRequest(id, "", ""))[0]
 	t.Expect(requirements.EventsSseContentType, isEventStream(s.Response))
 	frames := s.Collect(endsRun, settle)
 	l := readLog(t, id, settle)
@@ -93,19 +93,32 @@ func framesOfActive(t *harness.T) {
 	t.Expect(requirements.R0171StreamSseProjection, allProject(s.Response, frames, l))
 }
 
-// endWhileStreaming opens a stream of an active run and cancels the run once
-// the stream is open, or after a moment where the host sends no headers before
-// it has something to say.
-func endWhileStreaming(t *harness.T, runID string, r harness.Request) *harness.Stream {
-	opened := streamSoon(t, r)
-	select {
-	case s := <-opened:
-		cancel(t, runID, object{})
-		return s
-	case <-time.After(time.Second):
+// endWhileStreaming opens streams of an active run and cancels the run once
+// they are open, or after a moment where the host sends no headers before it
+// has something to say.
+func endWhileStreaming(t *harness.T, runID string, requests ...harness.Request) []*harness.Stream {
+	var opening []<-chan *harness.Stream
+	for _, r := range requests {
+		opening = append(opening, streamSoon(t, r))
+	}
+	streams := make([]*harness.Stream, len(requests))
+	moment := time.NewTimer(time.Second)
+	defer moment.Stop()
+	for i := range opening {
+		select {
+		case streams[i] = <-opening[i]:
+			continue
+		case <-moment.C:
+		}
+		break
 	}
 	cancel(t, runID, object{})
-	return <-opened
+	for i := range opening {
+		if streams[i] == nil {
+			streams[i] = <-opening[i]
+		}
+	}
+	return streams
 }
 
 // closesAfterEnd checks that a stream sends the frame that ends the run and
@@ -140,5 +153,5 @@ func closesFinished(t *harness.T) {
 
 func closesActive(t *harness.T) {
 	id := liveRun(t)
-	t.Expect(requirements.EventsSseCloseAfterTerminal, closesAfterEnd(endWhileStreaming(t, id, streamRequest(id, "", ""))))
+	t.Expect(requirements.EventsSseCloseAfterTerminal, closesAfterEnd(endWhileStreaming(t, id, streamRequest(id, "", ""))[0]))
 }

@@ -27,7 +27,8 @@ func headerScheme() harness.Scenario {
 		Section:  "Response headers",
 		Tests: []harness.Test{
 			{
-				Name: "headers of discovery responses",
+				Name:   "headers of discovery responses",
+				Public: true,
 				Witnesses: []requirements.ID{
 					requirements.R0171HeaderSchemeVersionOnEveryResponse,
 					requirements.R0171HeaderSchemeNoLegacyHeaders,
@@ -55,6 +56,7 @@ func headerScheme() harness.Scenario {
 			},
 			{
 				Name:      "the version of the major 1 representation",
+				Public:    true,
 				Witnesses: []requirements.ID{requirements.R0171HeaderSchemeVersionOnEveryResponse},
 				Gates: []harness.Gate{harness.HostFact("the host lists no version of major 1",
 					func(d *harness.Discovery) bool { return listedVersion(d, "1") != "" })},

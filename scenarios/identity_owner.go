@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"wopcert/bundle/jcs"
 	"wopcert/corpus"
 	"wopcert/harness"
 	"wopcert/requirements"
@@ -47,11 +48,11 @@ func ownerSubjectRequired() harness.Scenario {
 					if !ok {
 						t.Abort("the snapshot has no owner to compare with")
 					}
-					i := slices.IndexFunc(l.events, func(e object) bool { return e["type"] == "run.started" })
-					if i < 0 {
+					started := startEvent(t, id, l)
+					if started == nil {
 						t.Abort("the log of the finished run has no run.started")
 					}
-					payload, _ := l.events[i]["payload"].(object)
+					payload, _ := started["payload"].(object)
 					t.Expect(requirements.RunsStartEventOwner, harness.That(reflect.DeepEqual(payload["owner"], any(owner)),
 						"owner of run.started equal to the snapshot's "+show(owner), "owner %s", show(payload["owner"])).At(l.last))
 					transport := harness.That(payload["transport"] == "rest", "transport rest for a run created over REST",
@@ -65,6 +66,24 @@ func ownerSubjectRequired() harness.Scenario {
 			},
 		},
 	}
+}
+
+// startEvent is a run's run.started, out of its polled log or, when the poll
+// leaves it out, its stream.
+func startEvent(t *harness.T, runID string, l log) object {
+	isStart := func(e object) bool { return e["type"] == "run.started" }
+	if i := slices.IndexFunc(l.events, isStart); i >= 0 {
+		return l.events[i]
+	}
+	s := stream(t, runID, "debug", "")
+	defer s.Close()
+	for _, f := range s.Collect(nil, settle) {
+		v, _ := jcs.Decode([]byte(f.Data))
+		if event, ok := v.(object); ok && isStart(event) {
+			return event
+		}
+	}
+	return nil
 }
 
 // ownerBlock checks an owner and its subject. The members version 2 removed

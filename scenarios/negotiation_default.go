@@ -21,6 +21,7 @@ func preferredVersionDefault() harness.Scenario {
 		Tests: []harness.Test{
 			{
 				Name:      "preferredVersion is listed",
+				Public:    true,
 				Witnesses: []requirements.ID{requirements.R0172PreferredVersionDefaultMember},
 				Run: func(t *harness.T) {
 					t.Expect(requirements.R0172PreferredVersionDefaultMember, versionAdvertisement(t.Host().Discovery.Document))
@@ -28,18 +29,21 @@ func preferredVersionDefault() harness.Scenario {
 			},
 			{
 				Name:      "a request without the header",
+				Public:    true,
 				Witnesses: []requirements.ID{requirements.R0172PreferredVersionDefaultHeaderless},
 				Run:       headerlessDefault,
 			},
 			{
 				Name:      "the overlap prefers major 1",
+				Public:    true,
 				Witnesses: []requirements.ID{requirements.R0172PreferredVersionDefaultOverlap},
 				Gates: []harness.Gate{harness.HostFact("the host lists no version of major 1",
 					func(d *harness.Discovery) bool { return d.ListsMajor("1") })},
 				Run: func(t *harness.T) {
 					preferred := t.Host().Discovery.Preferred()
 					t.Expect(requirements.R0172PreferredVersionDefaultOverlap, harness.That(majorOf(preferred) == "1",
-						"preferredVersion 1.x while protocolVersions lists a 1.x", "preferredVersion %q", preferred))
+						"preferredVersion 1.x while protocolVersions lists a 1.x",
+						"preferredVersion %q, protocolVersions %v", preferred, t.Host().Discovery.Versions()))
 				},
 			},
 		},
@@ -91,6 +95,7 @@ func versionHeaderHonored() harness.Scenario {
 		Section:  "1.3 The request header",
 		Tests: []harness.Test{{
 			Name:      "listed and unlisted majors",
+			Public:    true,
 			Witnesses: []requirements.ID{requirements.R0172VersionHeaderHonored},
 			Run: func(t *harness.T) {
 				d := t.Host().Discovery
@@ -120,6 +125,7 @@ func wellKnownOneResource() harness.Scenario {
 		Section:  "1. One well-known resource",
 		Tests: []harness.Test{{
 			Name:      "the major 2 representation",
+			Public:    true,
 			Witnesses: []requirements.ID{requirements.R0176WellKnownOneResourceV2Representation},
 			Run: func(t *harness.T) {
 				r := readWellKnown(t, "2")

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/cyberphone/json-canonicalization/go/src/webpki.org/jsoncanonicalizer"
 )
 
 // scanner walks a text that encoding/json has found valid, refuses what is not I-JSON and writes canonical bytes.
@@ -321,68 +319,6 @@ func appendCharacter(out []byte, r rune) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-func (s *scanner) number() error {
-	begin, integer := s.pos, true
-scan:
-	for ; s.pos < len(s.data); s.pos++ {
-		switch c := s.data[s.pos]; {
-		case c == '.', c == 'e', c == 'E', c == '+':
-			integer = false
-		case c == '-', '0' <= c && c <= '9':
-		default:
-			break scan
-		}
-	}
-	literal := s.data[begin:s.pos]
-	if integer {
-		return s.integer(begin, literal)
-	}
-	f, err := strconv.ParseFloat(string(literal), 64)
-	if err != nil {
-		return s.fail(KindNumberRange, begin, "the number %s has no IEEE 754 double", shorten(literal))
-	}
-	if f == 0 && !zero(literal) {
-		return s.fail(KindNumberRange, begin, "the number %s is not zero and its nearest IEEE 754 double is", shorten(literal))
-	}
-	if !s.emit {
-		return nil
-	}
-	form, err := jsoncanonicalizer.NumberToJSON(f)
-	if err != nil {
-		return s.fail(KindNumberRange, begin, "the number %s: %v", shorten(literal), err)
-	}
-	s.out = append(s.out, form...)
-	return nil
-}
-
-// integer writes a literal without fraction and exponent. It has no leading zero, so within the bound it is its own
-// canonical form, minus zero apart.
-func (s *scanner) integer(begin int, literal []byte) error {
-	digits := bytes.TrimPrefix(literal, []byte("-"))
-	const limit = "9007199254740991"
-	if len(digits) > len(limit) || len(digits) == len(limit) && string(digits) > limit {
-		return s.fail(KindUnsafeInteger, begin, "the integer %s lies beyond 2^53-1", shorten(literal))
-	}
-	if digits[0] == '0' {
-		literal = digits
-	}
-	s.write(literal...)
-	return nil
-}
-
-// zero reports whether the digits before an exponent are all zero.
-func zero(literal []byte) bool {
-	for _, c := range literal {
-		if c == 'e' || c == 'E' {
-			return true
-		}
-		if '1' <= c && c <= '9' {
-			return false
-		}
-	}
-	return true
-}
-
 // CompareUTF16 orders two UTF-8 texts by their UTF-16 code units, the order RFC 8785 section 3.2.3 gives to member
 // names. It differs from byte order only where a character beyond the basic plane (a lead byte of F0 and up, whose
 // units are surrogates) meets one from U+E000 to U+FFFF (a lead byte of EE or EF).
@@ -414,11 +350,4 @@ func quote(name []byte) string {
 		cut--
 	}
 	return strconv.Quote(string(name[:cut])) + "…"
-}
-
-func shorten(literal []byte) string {
-	if len(literal) > 40 {
-		return string(literal[:40]) + "…"
-	}
-	return string(literal)
 }

@@ -120,7 +120,10 @@ func certifyError(err error) error {
 	var evidence *certify.EvidenceError
 	var config *certify.ConfigError
 	var discovery *harness.DiscoveryError
+	var credential *harness.CredentialError
 	switch {
+	case errors.As(err, &credential):
+		return unknownError(credential.Hint(), "%s", credential)
 	case errors.As(err, &selection):
 		return usageError(selection.Hint, "%s", selection.Text)
 	case errors.As(err, &evidence):
@@ -149,6 +152,10 @@ func (f certifyFlags) request(contract *corpus.Corpus) (certify.Request, error) 
 		q.HostURL = ""
 	case q.HostURL == "":
 		return q, usageError("give --host URL, or --reference-host to try the suite on the bundled host", "no host to certify")
+	default:
+		if _, err := harness.ParseBaseURL(q.HostURL); err != nil {
+			return q, usageError("", "%v", err)
+		}
 	}
 	if err := f.credentials(&q, config); err != nil {
 		return q, err

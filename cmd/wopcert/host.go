@@ -36,6 +36,7 @@ func hostCommand(s streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		config.AllowNonLoopback = cmd.Flags().Changed("addr") // an address that was typed is meant
 		config.Logger = slog.New(slog.NewTextHandler(s.err, nil))
 		server, err := referencehost.Listen(cmd.Context(), addr, config)
 		switch {

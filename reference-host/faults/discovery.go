@@ -1,8 +1,10 @@
 package faults
 
 import (
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"wopcert/reference-host/tamper"
 	"wopcert/requirements"
@@ -34,16 +36,12 @@ func firstRecord(edit func(record object)) tamper.Middleware {
 	})
 }
 
-// facet adds a member to the record of a family, which is advertised when it
-// was not.
-func facet(family, name string, value any) tamper.Middleware {
+// facet advertises a family with the given facets.
+func facet(family string, facets object) tamper.Middleware {
 	return document(func(doc object) {
-		record, ok := doc[family].(object)
-		if !ok {
-			record = object{"status": "stable", "since": "2.0", "witness": "claims-check"}
-			doc[family] = record
-		}
-		record[name] = value
+		record := object{"status": "stable", "since": "2.0", "witness": "seam-gated"}
+		maps.Copy(record, facets)
+		doc[family] = record
 	})
 }
 
@@ -52,9 +50,20 @@ func discoveryFaults() []Fault {
 		wire("discovery-implementation-is-text", "The implementation metadata of the discovery document is a string.",
 			"implementation", set("implementation", "reference host 1.0"),
 			requirements.R0169CapabilitiesRootClosedValid),
-		wire("discovery-fixtures-is-map", "The fixtures metadata of the discovery document is an object and no list.",
-			"fixtures", set("observability", []any{"otel"}),
+		wire("discovery-observability-is-list", "The observability metadata of the discovery document is a list.",
+			"observability", set("observability", []any{"otel"}),
 			requirements.R0169CapabilitiesRootClosedValid),
+		wire("discovery-limits-as-text", "A facet of a record is a string where it is a number.",
+			"maxNodeExecutions", document(func(doc object) {
+				if limits, ok := doc["limits"].(object); ok {
+					limits["maxNodeExecutions"] = "1000"
+				}
+			}),
+			requirements.R0169CapabilitiesRootClosedValid),
+		wire("discovery-without-preferred-version", "The discovery document does not say which version it prefers.",
+			"preferredVersion", document(func(doc object) { delete(doc, "preferredVersion") }),
+			requirements.R0169CapabilitiesRootClosedValid, requirements.R0172PreferredVersionDefaultMember,
+			requirements.R0176WellKnownOneResourceV2Representation).blocking(requirements.R0172PreferredVersionDefaultHeaderless),
 		wire("discovery-unknown-root-key", "The discovery root holds a key of the host's own making.",
 			"features", set("features", object{"darkMode": true}),
 			requirements.R0169CapabilitiesRootClosedUnknownRootKey),
@@ -67,9 +76,17 @@ func discoveryFaults() []Fault {
 		wire("discovery-capabilities-wrapper", "The discovery document wraps its families in a capabilities member.",
 			"capabilities", document(func(doc object) { doc["capabilities"] = object{"supported": true} }),
 			requirements.R0169CapabilitiesRootClosedWrapper),
+		wire("discovery-embeds-v1", "The discovery document holds the document of version 1 beside that of version 2.",
+			"v1", set("v1", object{"protocolVersion": "1.4"}),
+			requirements.R0169CapabilitiesRootClosedWrapper),
 		wire("discovery-claims-profiles", "The discovery document claims its profiles.",
 			"profiles", set("profiles", []any{"openwop-discovery-core"}),
 			requirements.R0169CapabilitiesRootClosedProfiles),
+	}
+}
+
+func deletedFaults() []Fault {
+	return []Fault{
 		wire("discovery-transports", "The discovery document still lists its transports.",
 			"supportedTransports", set("supportedTransports", []any{"rest", "mcp"}),
 			requirements.R0175NoTransportAdvertisement),
@@ -80,11 +97,31 @@ func discoveryFaults() []Fault {
 			"contractProvenance", set("contractProvenance", object{"source": "self"}),
 			requirements.R0175NoTransportAdvertisement),
 		wire("discovery-a2a-supported", "The a2a record says supported instead of being absent or present.",
-			"a2a", facet("a2a", "supported", true),
+			"a2a", facet("a2a", object{
+				"supported": true, "versions": []any{"1.0"}, "preferredVersion": "1.0", "minimumVersion": "1.0", "refreshedAt": "2026-01-01",
+			}),
 			requirements.R0175NoTransportAdvertisement),
 		wire("discovery-mcp-supported", "The mcp record says supported instead of being absent or present.",
-			"mcp", facet("mcp", "supported", false),
+			"mcp", facet("mcp", object{
+				"supported": false, "revisions": []any{"2025-06-18"}, "preferredVersion": "2025-06-18", "minimumRevision": "2025-06-18",
+				"refreshedAt": "2026-01-01",
+			}),
 			requirements.R0175NoTransportAdvertisement),
+		wire("discovery-auth-subject-linking", "The auth record still advertises subject linking.",
+			"auth.subjectLinking", document(func(doc object) {
+				if auth, ok := doc["auth"].(object); ok {
+					auth["subjectLinking"] = true
+				}
+			}),
+			requirements.R0175NoTransportAdvertisement),
+	}
+}
+
+func representationFaults() []Fault {
+	return []Fault{
+		wire("discovery-minimum-suite-version", "The discovery document still asks for a version of the suite.",
+			"minimumSuiteVersion", set("minimumSuiteVersion", "1.0.0"),
+			requirements.R0176WellKnownOneResourceV2Representation),
 		wire("discovery-as-plain-text", "The discovery document is served as text/plain.",
 			"text/plain", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Set("Content-Type", "text/plain")
@@ -126,6 +163,12 @@ func recordFaults() []Fault {
 		wire("record-status-beta", "A capability record has a status outside the three.",
 			"beta", firstRecord(func(r object) { r["status"] = "beta" }),
 			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-is-boolean", "A family is advertised with true instead of a record.",
+			"forms", set("forms", true),
+			requirements.R0169CapabilityRecordShapeRequiredFields),
+		wire("record-until-is-word", "A capability record ends soon, whenever that is.",
+			"soon", firstRecord(func(r object) { r["status"], r["until"] = "experimental", "soon" }),
+			requirements.R0169CapabilityRecordShapeUntilIffNotStable),
 		wire("record-since-major-only", "A capability record says since which major, without the minor.",
 			"since", firstRecord(func(r object) { r["since"] = "2" }),
 			requirements.R0169CapabilityRecordShapeRequiredFields),
@@ -151,12 +194,12 @@ func cachingFaults() []Fault {
 	return []Fault{
 		wire("discovery-without-etag", "The discovery document has no entity tag.",
 			"ETag", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) { a.Header.Del("ETag") }),
-			requirements.CapabilitiesDiscoveryEtag),
+			requirements.CapabilitiesDiscoveryEtag).blocking(requirements.CapabilitiesDiscoveryIfNoneMatch),
 		wire("discovery-etag-without-quotes", "The entity tag of the discovery document has no quotes.",
 			"ETag", tamper.Chain(
 				tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("ETag", "rev-17") }),
 				tamper.Requests(tamper.Discovery, func(r *http.Request) {
-					if r.Header.Get("If-None-Match") == "rev-17" {
+					if strings.Contains(r.Header.Get("If-None-Match"), "rev-17") {
 						r.Header.Set("If-None-Match", "*")
 					}
 				})),

@@ -45,6 +45,9 @@ func errorFaults() []Fault {
 		wire("retry-after-ms-in-details", "An error says under details, in milliseconds, when to try again.",
 			"retryAfterMs", notFound(func(doc object) { doc["details"] = object{"retryAfterMs": 5000} }),
 			requirements.R0171ErrorRegistryNoRetryDetails),
+		wire("retry-after-seconds-in-details", "An error says under details, in seconds, when to try again.",
+			"retryAfterSeconds", notFound(func(doc object) { doc["details"] = object{"retryAfterSeconds": 5} }),
+			requirements.R0171ErrorRegistryNoRetryDetails),
 		wire("rate-limit-without-retry-after", "A 429 does not say when to try again.",
 			"Retry-After", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.Refuse(http.StatusTooManyRequests, "rate_limited", "slow down")
@@ -56,6 +59,11 @@ func errorFaults() []Fault {
 		wire("not-found-under-200", "The code not_found comes under status 200.",
 			"200", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusOK }),
 			requirements.ErrorsRegisteredStatus),
+	}
+}
+
+func malformedFaults() []Fault {
+	return []Fault{
 		wire("malformed-body-500", "A body that is not JSON makes the host answer 500.",
 			"500 internal_error", malformed(func(a *tamper.Answer) { a.Refuse(500, "internal_error", "unexpected token") }),
 			requirements.R0172MalformedBodyEnvelope),
@@ -138,9 +146,10 @@ func authFaults() []Fault {
 				}
 			}), refused),
 		wire("unauthenticated-unregistered-code", "A 401 has a code that nobody registered.",
-			"missing_api_key", unauthenticated(func(a *tamper.Answer) { a.SetJSON(object{"error": "missing_api_key", "message": "no key"}) }), refused),
+			"missing_api_key", unauthenticated(func(a *tamper.Answer) { a.SetJSON(object{"error": "missing_api_key", "message": "no key"}) }), refused,
+			requirements.R0171ErrorRegistryEnvelope),
 		wire("unauthenticated-empty", "A 401 has no body.",
-			"401", unauthenticated(func(a *tamper.Answer) { a.Body = nil }), refused),
+			"401", unauthenticated(func(a *tamper.Answer) { a.Body = nil }), refused, requirements.R0171ErrorRegistryEnvelope),
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"wopcert/reference-host/tamper"
 	"wopcert/requirements"
@@ -39,26 +41,75 @@ func ofType(typ string, edit func(e object)) tamper.Middleware {
 // afterTerminal adds an event of a type to a log that ended with one of the
 // given events, where a poll reads it.
 func afterTerminal(typ string, payload object, ends ...string) tamper.Middleware {
-	return tamper.JSON(tamper.PollRun, http.StatusOK, func(_ *http.Request, doc map[string]any) {
-		list, _ := doc["events"].([]any)
-		if len(list) == 0 {
-			return
-		}
-		last, _ := list[len(list)-1].(object)
-		for _, end := range ends {
-			if last["type"] != end {
-				continue
+	return tamper.Instead(tamper.PollRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		a := tamper.Record(next, r)
+		doc, ok := a.JSON()
+		last := integer(doc["lastSequence"])
+		if ok && a.Status == http.StatusOK && doc["isTerminal"] == true {
+			cursor := cursorOf(r)
+			if extra := following(next, r, last, ends); extra != nil {
+				extra["type"], extra["payload"], extra["sequence"] = typ, payload, last+1
+				extra["eventId"] = fmt.Sprintf("%.100s-after", text(extra["eventId"]))
+				doc["lastSequence"] = last + 1
+				if list, isList := doc["events"].([]any); isList && cursor <= last {
+					doc["events"] = append(list, extra)
+				}
+				a.SetJSON(doc)
 			}
-			extra := object{}
-			for name, v := range last {
-				extra[name] = v
-			}
-			next := integer(last["sequence"]) + 1
-			extra["type"], extra["payload"], extra["sequence"] = typ, payload, next
-			extra["eventId"] = fmt.Sprintf("%.100s-after", text(last["eventId"]))
-			doc["events"], doc["lastSequence"] = append(list, extra), next
 		}
+		a.Send(w)
 	})
+}
+
+// marked is afterTerminal for the runs a cancel of which was answered with a
+// status, once some time has passed since.
+func marked(status int, after time.Duration, typ string, payload object, end string) tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		runs := newMarks()
+		plain := runs.marking(tamper.CancelRun, status)(next)
+		extended := afterTerminal(typ, payload, end)(plain)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if d, ok := runs.since(tamper.RunSegment(r)); ok && d >= after {
+				extended.ServeHTTP(w, r)
+				return
+			}
+			plain.ServeHTTP(w, r)
+		})
+	}
+}
+
+// compacted leaves the node events out of the log of a run once it was
+// cancelled.
+func compacted() tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		cancelled := newMarks()
+		return tamper.Chain(cancelled.marking(tamper.CancelRun, http.StatusOK), polled(func(r *http.Request, doc object) {
+			if _, ok := cancelled.since(tamper.RunSegment(r)); !ok {
+				return
+			}
+			list, _ := doc["events"].([]any)
+			doc["events"] = slices.DeleteFunc(list, func(v any) bool {
+				e, _ := v.(object)
+				return e["type"] == "node.started"
+			})
+		}))(next)
+	}
+}
+
+// following returns the terminal event of the run a request names, for one
+// after it to be made of, nil when the run ended otherwise.
+func following(next http.Handler, r *http.Request, last int64, ends []string) object {
+	path := fmt.Sprintf("/runs/%s/events/poll?timeout=1&afterSequence=%d", tamper.RunSegment(r), max(last-1, 0))
+	doc, _ := tamper.Ask(next, r, http.MethodGet, path, nil).JSON()
+	list, _ := doc["events"].([]any)
+	if len(list) == 0 {
+		return nil
+	}
+	event, _ := list[len(list)-1].(object)
+	if !slices.Contains(ends, text(event["type"])) {
+		return nil
+	}
+	return event
 }
 
 func eventFaults() []Fault {
@@ -92,13 +143,26 @@ func eventFaults() []Fault {
 		wire("payload-cancelled-extra-member", "The payload of run.cancelled has a member its definition does not know.",
 			"by", ofType("run.cancelled", func(e object) { e["payload"].(object)["by"] = "caller" }), payload),
 		wire("outputs-absent", "run.completed of a run without outputs has none.",
-			"outputs", payloadOf("run.completed", func(p object) { delete(p, "outputs") }), outputs, payload),
+			"outputs", payloadOf("run.completed", func(p object) {
+				if o, _ := p["outputs"].(object); len(o) == 0 {
+					delete(p, "outputs")
+				}
+			}), outputs, payload),
 		wire("outputs-null", "The outputs of run.completed are null.",
 			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = nil }), outputs, payload),
 		wire("outputs-is-list", "The outputs of run.completed are a list.",
 			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = []any{} }), outputs, payload),
 		wire("sequence-starts-at-one", "The first event of a run has sequence 1.",
 			"1", shifted(), sequence, requirements.R0171PollCursorV2FromFirst),
+		wire("log-compacted-on-cancel", "The log of a cancelled run no longer holds all that was read from it before.",
+			"event 1 of the log", compacted(), sequence),
+		wire("event-node-id-malformed", "The nodeId of an event holds a space.",
+			"nodeId", ofType("node.started", func(e object) { e["nodeId"] = "node 1" }),
+			requirements.R0170IdGrammarEvents, envelope),
+		wire("refused-cancel-is-logged", "A cancel of a completed run is refused and yet recorded.",
+			"run.cancelled", marked(http.StatusConflict, 0, "run.cancelled", object{}, "run.completed"), once),
+		wire("late-work-is-logged", "The node that a cancel cut off is recorded as completed when its work comes in.",
+			"node.completed", marked(http.StatusOK, 600*time.Millisecond, "node.completed", object{"nodeId": "late"}, "run.cancelled"), once),
 		wire("two-terminal-events", "A failed run is also recorded as cancelled.",
 			"run.cancelled", afterTerminal("run.cancelled", object{}, "run.failed"), once),
 		wire("completed-twice", "A completed run is recorded as completed twice.",
@@ -195,20 +259,19 @@ func cursorOf(r *http.Request) int64 {
 	return n
 }
 
+// pastEnd edits the answer to a poll at or past the end of a finished run.
+func pastEnd(edit func(a *tamper.Answer, last int64)) tamper.Middleware {
+	return archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
+		a := tamper.Record(next, r)
+		if cursorOf(r) >= last {
+			edit(a, last)
+		}
+		a.Send(w)
+	})
+}
+
 func pollFaults() []Fault {
 	shape := requirements.R0171PollCursorV2Shape
-	first := requirements.R0171PollCursorV2FromFirst
-	after := requirements.R0171PollCursorV2AfterSequence
-	past := requirements.R0171PollCursorV2PastEnd
-	pastEnd := func(edit func(a *tamper.Answer, last int64)) tamper.Middleware {
-		return archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
-			a := tamper.Record(next, r)
-			if cursorOf(r) >= last {
-				edit(a, last)
-			}
-			a.Send(w)
-		})
-	}
 	return []Fault{
 		wire("poll-extra-member", "A poll answer has a member the schema does not know.",
 			"hasMore", polled(func(_ *http.Request, doc object) { doc["hasMore"] = false }), shape),
@@ -225,8 +288,29 @@ func pollFaults() []Fault {
 					doc["status"] = "running"
 				}
 			}), shape),
+		wire("poll-is-terminal-as-text", "A poll answer says isTerminal as a string.",
+			"isTerminal", polled(func(_ *http.Request, doc object) { doc["isTerminal"] = fmt.Sprint(doc["isTerminal"]) }), shape),
+		wire("poll-is-terminal-early", "A poll of a running run says that it has ended.",
+			"isTerminal", polled(func(_ *http.Request, doc object) { doc["isTerminal"] = true }), shape),
+		wire("poll-past-end-of-live-run-refused", "A poll past the end of the log of a running run is refused.",
+			"400 validation_error", tamper.Instead(tamper.And(tamper.PollRun, hasCursor), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if last := lastSequence(next, r); last >= 0 && cursorOf(r) > last && !ended(next, r) {
+					refuse(w, next, r, 400, "validation_error")
+					return
+				}
+				next.ServeHTTP(w, r)
+			}), requirements.R0171PollCursorV2PastEnd),
 		wire("poll-without-run-id", "A poll answer does not say which run.",
-			"runId", polled(func(_ *http.Request, doc object) { delete(doc, "runId") }), shape),
+			"runId", polled(func(_ *http.Request, doc object) { delete(doc, "runId") }), shape,
+			requirements.R0172CreatedRunReadable),
+	}
+}
+
+func pollCursorFaults() []Fault {
+	first := requirements.R0171PollCursorV2FromFirst
+	after := requirements.R0171PollCursorV2AfterSequence
+	past := requirements.R0171PollCursorV2PastEnd
+	return []Fault{
 		wire("poll-cursor-inclusive", "A poll after N of a finished run returns N again.",
 			"sequence", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
 				if cursorOf(r) < last {
@@ -244,7 +328,7 @@ func pollFaults() []Fault {
 				next.ServeHTTP(w, r)
 			}), after),
 		wire("poll-cursor-descending", "A poll with a cursor of a finished run returns the newest event first.",
-			"order", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			"[3 2", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
 				a := tamper.Record(next, r)
 				if doc, ok := a.JSON(); ok {
 					list, _ := doc["events"].([]any)
@@ -269,24 +353,12 @@ func pollFaults() []Fault {
 				}
 				next.ServeHTTP(w, r)
 			}), past),
-		wire("poll-without-cursor-skips-first", "A poll without a cursor of a finished run begins at its second event.",
-			"sequence", skipFirst(), first),
-	}
-}
-
-// skipFirst leaves out the first event of a run that was read to its end
-// before, when it is read again without a cursor.
-func skipFirst() tamper.Middleware {
-	return func(next http.Handler) http.Handler {
-		ended := &finished{runs: map[string]int64{}}
-		return polled(func(r *http.Request, doc object) {
-			_, again := ended.last(r)
-			ended.note(r, doc)
-			list, _ := doc["events"].([]any)
-			if again && !hasCursor(r) && len(list) > 1 {
-				doc["events"] = list[1:]
-			}
-		})(next)
+		wire("poll-without-cursor-skips-first", "A poll without a cursor is one after sequence 0.",
+			"sequence of the first event|node.started first", tamper.Requests(tamper.PollRun, func(r *http.Request) {
+				if !hasCursor(r) {
+					tamper.SetQuery(r, "afterSequence", "0")
+				}
+			}), first, requirements.EventsSequence),
 	}
 }
 

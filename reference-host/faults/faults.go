@@ -10,6 +10,7 @@ package faults
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
@@ -23,11 +24,18 @@ type Fault struct {
 	// Breaks are exactly the requirements whose rows must turn: to executed-fail,
 	// or to a partial witness where the requirement is a recommendation.
 	Breaks []requirements.ID
-	// Reason is text that the detail of each of those rows must hold, so that a
-	// row that turned for another reason does not count.
+	// Blocks are the requirements whose rows must become blocked, because the
+	// fault takes away what they are observed on.
+	Blocks []requirements.ID
+	// Reason is text that the detail of each broken row must hold, so that a row
+	// that turned for another reason does not count. Alternatives are separated
+	// by a vertical bar.
 	Reason string
 	// Summary is the defect in one sentence.
 	Summary string
+	// Slow marks a fault that makes the suite wait for something that never
+	// comes; it is best started early.
+	Slow bool
 	// Document and Section say where the specification forbids it.
 	Document, Section string
 	// Wrap puts the defect around the host's handler, nil for none.
@@ -39,9 +47,12 @@ type Fault struct {
 // All returns every fault, in the order of the documents.
 func All() []Fault {
 	all := slices.Concat(
-		discoveryFaults(), recordFaults(), cachingFaults(), versionFaults(), headerFaults(), eraFaults(),
-		errorFaults(), authFaults(), createFaults(), idFaults(), ownerFaults(), cancelFaults(), snapshotFaults(),
-		optionFaults(), idempotencyFaults(), eventFaults(), pollFaults(), streamFaults(), resumeFaults(),
+		discoveryFaults(), deletedFaults(), representationFaults(), recordFaults(), cachingFaults(),
+		versionFaults(), headerFaults(), eraFaults(), errorFaults(), malformedFaults(), authFaults(),
+		createFaults(), idFaults(), ownerFaults(), cancelFaults(), snapshotFaults(),
+		configurableFaults(), closedConfigurableFaults(), limitFaults(), surfaceFaults(), keyFaults(), replayFaults(),
+		eventFaults(), pollFaults(), pollCursorFaults(), modeFaults(), frameFaults(),
+		resumeFaults(), cursorFaults(), authorizationFaults(),
 	)
 	for i := range all {
 		if r, ok := requirements.Get(all[i].Breaks[0]); ok && all[i].Document == "" {
@@ -76,6 +87,28 @@ func ByRequirement() map[requirements.ID][]string {
 // wire is a fault that shows on the wire alone.
 func wire(id, summary, reason string, wrap tamper.Middleware, breaks ...requirements.ID) Fault {
 	return Fault{ID: id, Summary: summary, Reason: reason, Wrap: wrap, Breaks: breaks}
+}
+
+// blocking adds the requirements that can no longer be observed.
+func (f Fault) blocking(ids ...requirements.ID) Fault {
+	f.Blocks = ids
+	return f
+}
+
+// slow marks a fault as slow.
+func (f Fault) slow() Fault {
+	f.Slow = true
+	return f
+}
+
+// Explains reports whether a row's detail gives one of the fault's reasons.
+func (f Fault) Explains(detail string) bool {
+	for reason := range strings.SplitSeq(f.Reason, "|") {
+		if strings.Contains(detail, reason) {
+			return true
+		}
+	}
+	return false
 }
 
 type object = map[string]any

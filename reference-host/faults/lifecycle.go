@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"wopcert/reference-host/tamper"
 	"wopcert/requirements"
@@ -50,6 +51,8 @@ func cancelFaults() []Fault {
 			"200", onEnded(echoed, "completed"), cancel),
 		wire("cancel-of-cancelled-echoes", "A second cancel of a cancelled run is answered 200 with its state.",
 			"200", onEnded(echoed, "cancelled"), cancel),
+		wire("cancel-of-failed-echoes", "A cancel of a failed run is answered 200 with its state.",
+			"200", onEnded(echoed, "failed"), cancel),
 		wire("cancel-of-ended-not-found", "A cancel of an ended run is answered 404.",
 			"404", refuseInstead(tamper.CancelRun, 409, 404, "not_found"), cancel),
 		wire("cancel-of-ended-other-code", "A cancel of an ended run is refused with the code for an active scope.",
@@ -61,13 +64,66 @@ func cancelFaults() []Fault {
 		wire("cancel-without-run-id", "The answer to a cancel does not say which run.",
 			"runId", cancelled(func(doc object) { delete(doc, "runId") }), cancel),
 		wire("cancel-answers-202", "An accepted cancel is answered 202.",
-			"202", onStatus(tamper.CancelRun, 200, func(a *tamper.Answer) { a.Status = http.StatusAccepted }), cancel),
+			"202", onStatus(tamper.CancelRun, 200, func(a *tamper.Answer) { a.Status = http.StatusAccepted }), cancel).
+			blocking(requirements.R0194TerminalOnce),
+		wire("cancelled-run-logged-as-failed", "The log of a cancelled run ends with run.failed.",
+			"run.cancelled in the log", ofType("run.cancelled", func(e object) {
+				e["type"], e["payload"] = "run.failed", object{"error": object{"code": "cancelled", "message": "cancelled by the caller"}}
+			}), cancel),
+		wire("refused-cancel-changes-status", "A completed run reads as cancelled once a cancel of it was refused.",
+			"cancelled", refusedCancel(), cancel),
 		wire("cancelled-run-reads-failed", "A cancelled run reads as failed on its snapshot.",
 			"failed", snapshot(func(doc object) {
 				if doc["status"] == "cancelled" {
 					doc["status"] = "failed"
 				}
 			}), cancel),
+	}
+}
+
+// marks is a set of runs, by the segment that names them.
+type marks struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func newMarks() *marks { return &marks{at: map[string]time.Time{}} }
+
+func (m *marks) set(segment string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.at[segment]; !ok {
+		m.at[segment] = time.Now()
+	}
+}
+
+// since is how long ago a run was marked.
+func (m *marks) since(segment string) (d time.Duration, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.at[segment]
+	return time.Since(at), ok
+}
+
+// marking notes the runs a request of which was answered with a status.
+func (m *marks) marking(match tamper.Match, status int) tamper.Middleware {
+	return tamper.Answers(match, func(r *http.Request, a *tamper.Answer) {
+		if a.Status == status {
+			m.set(tamper.RunSegment(r))
+		}
+	})
+}
+
+// refusedCancel shows a run as cancelled once a cancel of it was refused.
+func refusedCancel() tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		refused := newMarks()
+		return tamper.Chain(refused.marking(tamper.CancelRun, http.StatusConflict),
+			tamper.JSON(tamper.GetRun, http.StatusOK, func(r *http.Request, doc map[string]any) {
+				if _, ok := refused.since(tamper.RunSegment(r)); ok && doc["status"] == "completed" {
+					doc["status"] = "cancelled"
+				}
+			}))(next)
 	}
 }
 
@@ -82,8 +138,6 @@ func snapshotFaults() []Fault {
 		})
 	}
 	return []Fault{
-		wire("snapshot-etag-weak", "The entity tag of a snapshot is weak.",
-			"W/", tagged(func(a *tamper.Answer) { a.Header.Set("ETag", "W/"+a.Header.Get("ETag")) }), etag),
 		wire("snapshot-etag-constant", "The entity tag of a snapshot stays the same while the run changes.",
 			`"run"`, tamper.Chain(
 				tagged(func(a *tamper.Answer) { a.Header.Set("ETag", `"run"`) }),

@@ -31,18 +31,18 @@ func createFaults() []Fault {
 	links := requirements.RunsResponseLinks
 	return []Fault{
 		wire("created-status-queued", "A created run has a status outside those a created run can have.",
-			"queued", created(func(doc object) { doc["status"] = "queued" }), requirements.R0172CreatedRunReadable),
+			"/status", created(func(doc object) { doc["status"] = "queued" }), requirements.R0172CreatedRunReadable),
 		wire("created-status-completed", "A created run is answered as if it had run to its end already.",
-			"completed", created(func(doc object) { doc["status"] = "completed" }), requirements.R0172CreatedRunReadable),
+			"/status", created(func(doc object) { doc["status"] = "completed" }), requirements.R0172CreatedRunReadable),
 		wire("created-without-events-url", "A created run is answered without an eventsUrl.",
 			"eventsUrl", created(func(doc object) { delete(doc, "eventsUrl") }),
-			requirements.R0172CreatedRunReadable, requirements.RunsResponseLinks, requirements.R0184BoundIdPathProjection),
+			requirements.R0172CreatedRunReadable, requirements.RunsResponseLinks),
 		wire("events-url-of-another-origin", "The eventsUrl names the address the host has behind its front door.",
 			"internal.example", created(func(doc object) {
 				doc["eventsUrl"] = "http://internal.example:8080/runs/" + projected(text(doc["runId"])) + "/events"
 			}), links),
 		wire("events-url-of-another-port", "The eventsUrl has the host name of the request and another port.",
-			"localhost:1", tamper.JSON(tamper.CreateRun, http.StatusCreated, func(r *http.Request, doc map[string]any) {
+			":1/runs", tamper.JSON(tamper.CreateRun, http.StatusCreated, func(r *http.Request, doc map[string]any) {
 				host, _, _ := strings.Cut(r.Host, ":")
 				doc["eventsUrl"] = "http://" + host + ":1/runs/" + projected(text(doc["runId"])) + "/events"
 			}), links),
@@ -50,27 +50,22 @@ func createFaults() []Fault {
 			"404", created(func(doc object) { doc["eventsUrl"] = "/streams/" + projected(text(doc["runId"])) }), links),
 		wire("status-url-dead", "The statusUrl leads to a path the host does not serve.",
 			"404", created(func(doc object) { doc["statusUrl"] = "/runs/" + projected(text(doc["runId"])) + "/status" }), links),
-		wire("status-url-of-another-run", "The statusUrl leads to another run than the one created.",
-			"runId", previousStatusURL(), links),
+		wire("events-url-leads-to-poll", "The eventsUrl leads to the poll of the run and not to its stream.",
+			"eventsUrl", created(func(doc object) { doc["eventsUrl"] = "/runs/" + projected(text(doc["runId"])) + "/events/poll" }), links),
+		wire("status-url-leads-to-workflow", "The statusUrl leads to something that is no run.",
+			"runId", tamper.Chain(
+				created(func(doc object) { doc["statusUrl"] = "/status/" + projected(text(doc["runId"])) }),
+				tamper.Requests(tamper.Op(http.MethodGet, "/status/{}"), func(r *http.Request) { tamper.SetPath(r, "/workflows/conformance-noop") })),
+			links),
 	}
 }
 
-// previousStatusURL answers each created run with the statusUrl of the one
-// before it.
-func previousStatusURL() tamper.Middleware {
-	return func(next http.Handler) http.Handler {
-		var mu sync.Mutex
-		last := map[string]string{}
-		return created(func(doc object) {
-			mu.Lock()
-			defer mu.Unlock()
-			id := text(doc["runId"])
-			tenant, _, _ := strings.Cut(id, "/")
-			if previous := last[tenant]; previous != "" && previous != id {
-				doc["statusUrl"] = "/runs/" + projected(previous)
-			}
-			last[tenant] = id
-		})(next)
+// otherRun are the requirements that a snapshot breaks which names another run
+// than the one it was asked for: whoever reads it looks at its runId.
+func otherRun() []requirements.ID {
+	return []requirements.ID{
+		requirements.R0170IdGrammarSnapshot, requirements.RunsSnapshotValid, requirements.R0172CreatedRunReadable,
+		requirements.RunsResponseLinks, requirements.R0170RunSnapshotEtag,
 	}
 }
 
@@ -83,25 +78,24 @@ func idFaults() []Fault {
 	return []Fault{
 		wire("snapshot-run-id-bare", "A snapshot names its run without the tenant.",
 			"runId", snapshot(func(doc object) { _, doc["runId"], _ = strings.Cut(text(doc["runId"]), "/") }),
-			requirements.R0170IdGrammarSnapshot, requirements.RunsSnapshotValid),
-		wire("created-run-id-of-another-tenant", "A snapshot names its run under a tenant that is not the caller's.",
+			otherRun()...),
+		wire("snapshot-run-id-of-another-tenant", "A snapshot names its run under a tenant that is not the caller's.",
 			"another-tenant/", snapshot(func(doc object) {
 				_, opaque, _ := strings.Cut(text(doc["runId"]), "/")
 				doc["runId"] = "another-tenant/" + opaque
 			}),
-			requirements.R0170IdGrammarSnapshot),
+			otherRun()...),
 		wire("event-id-is-counter", "The eventId of an event is a small number as text.",
 			"eventId", tamper.Events(func(e map[string]any) bool { e["eventId"] = "e-" + number(e["sequence"]); return true }),
 			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
 		wire("event-run-id-of-another-run", "Events name another run than the one they were read from.",
-			"runId", tamper.Events(func(e map[string]any) bool { e["runId"] = text(e["runId"]) + "-attempt-1"; return true }),
-			requirements.R0170IdGrammarEvents),
+			"-attempt-1", tamper.Events(func(e map[string]any) bool { e["runId"] = text(e["runId"]) + "-attempt-1"; return true }),
+			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope, requirements.RunsResponseLinks),
 		wire("event-causation-id-malformed", "The causationId of an event holds a space.",
 			"causationId", tamper.Events(func(e map[string]any) bool { e["causationId"] = "caused by create"; return true }),
-			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
+			requirements.R0170IdGrammarEvents),
 		wire("foreign-run-not-found", "A run of another tenant is answered 404.",
-			"404 not_found", refuseInstead(tamper.OfRun, 403, 404, "not_found"), binding,
-			requirements.R0213LastEventIdAfterAuthorization),
+			"404 not_found", refuseInstead(tamper.OfRun, 403, 404, "not_found"), binding),
 		wire("foreign-run-other-code", "A run of another tenant is refused with the code for a missing scope.",
 			"403 forbidden", tamper.JSON(tamper.OfRun, 403, func(_ *http.Request, doc map[string]any) {
 				if doc["error"] == "id_tenant_mismatch" {
@@ -110,6 +104,10 @@ func idFaults() []Fault {
 			}), binding),
 		wire("foreign-run-existence-told", "A run of another tenant is refused 403 when it exists and 404 when it does not.",
 			"404", existenceOracle(), binding),
+		wire("foreign-run-message-tells", "The refusal of a run of another tenant says in its message whether it exists.",
+			"of a run that exists", foreignMessage(), binding),
+		wire("foreign-cancel-not-found", "A cancel of a run of another tenant is answered 404.",
+			"404 not_found", refuseInstead(tamper.CancelRun, 403, 404, "not_found"), binding),
 		wire("foreign-run-served", "A run of another tenant is served to whoever names it.",
 			"200", foreignServed(), binding),
 		wire("bare-id-resolves", "A run is found by its bare id on a host without any 1.x version.",
@@ -120,6 +118,11 @@ func idFaults() []Fault {
 			"403 id_tenant_mismatch", onBare(func(_ *http.Request, a *tamper.Answer) { a.Refuse(403, "id_tenant_mismatch", "not yours") }), bare),
 		wire("percent-encoded-id-not-found", "A run is not found by its id with %2F, because the front door decodes it.",
 			"404", tamper.Answers(percentEncoded, func(_ *http.Request, a *tamper.Answer) { a.Refuse(404, "not_found", "no route") }),
+			requirements.R0184BoundIdPathProjection),
+		wire("percent-encoded-id-not-pollable", "A run cannot be polled by its id with %2F.",
+			"404", tamper.Answers(tamper.And(tamper.PollRun, percentEncoded), func(_ *http.Request, a *tamper.Answer) {
+				a.Refuse(404, "not_found", "no route")
+			}),
 			requirements.R0184BoundIdPathProjection),
 		wire("links-percent-encoded", "Links carry the id with %2F and not in the projected form.",
 			"%2F", created(func(doc object) { relink(doc, "%2F") }), requirements.R0184BoundIdPathProjection),
@@ -187,7 +190,7 @@ func (t *tenants) owning(r *http.Request) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := t.key[tenant]
-	if key == "" || t.tenant[r.Header.Get("Authorization")] == tenant || r.Header.Get("Authorization") == "" {
+	if own := t.tenant[r.Header.Get("Authorization")]; key == "" || own == "" || own == tenant {
 		return ""
 	}
 	return key
@@ -207,22 +210,41 @@ func bindBareIDs() tamper.Middleware {
 
 // existenceOracle answers 404 for a run of another tenant that does not exist.
 func existenceOracle() tamper.Middleware {
+	return revealing(func(exists bool, a *tamper.Answer) {
+		if !exists {
+			a.Refuse(http.StatusNotFound, "not_found", "no such run")
+		}
+	})
+}
+
+// foreignMessage words the refusal of a run of another tenant by whether it
+// exists.
+func foreignMessage() tamper.Middleware {
+	return revealing(func(exists bool, a *tamper.Answer) {
+		if doc, ok := a.JSON(); ok && exists {
+			doc["message"] = "The run is not yours."
+			a.SetJSON(doc)
+		}
+	})
+}
+
+// revealing edits the refusal of a run of another tenant, knowing whether the
+// run exists.
+func revealing(edit func(exists bool, a *tamper.Answer)) tamper.Middleware {
 	return func(next http.Handler) http.Handler {
 		known := newTenants()
-		inner := known.learn(next)
 		return tamper.Instead(tamper.OfRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			if key := known.owning(r); key != "" {
-				asOwner := r.Clone(r.Context())
-				asOwner.Header.Set("Authorization", key)
-				if tamper.Ask(next, asOwner, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil).Status != http.StatusOK {
-					a := tamper.Record(next, r)
-					a.Refuse(http.StatusNotFound, "not_found", "no such run")
-					a.Send(w)
-					return
-				}
+			key := known.owning(r)
+			if key == "" {
+				next.ServeHTTP(w, r)
+				return
 			}
-			next.ServeHTTP(w, r)
-		})(inner)
+			asOwner := r.Clone(r.Context())
+			asOwner.Header.Set("Authorization", key)
+			a := tamper.Record(next, r)
+			edit(tamper.Ask(next, asOwner, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil).Status == http.StatusOK, a)
+			a.Send(w)
+		})(known.learn(next))
 	}
 }
 
@@ -286,7 +308,7 @@ func ownerFaults() []Fault {
 			principal, requirements.RunsSnapshotValid),
 		wire("owner-principal-kind", "The owner of a run still carries the principal kind of version 1.",
 			"principalKind", snapshotOwner(func(o, _ object) { o["principalKind"] = "user" }),
-			principal, subject, requirements.RunsSnapshotValid, start),
+			principal, requirements.RunsSnapshotValid, start),
 		wire("start-owner-of-another-subject", "run.started names another subject than the snapshot.",
 			"someone-else", payloadOf("run.started", func(p object) {
 				if owner, ok := p["owner"].(object); ok {

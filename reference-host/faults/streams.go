@@ -41,9 +41,8 @@ func resumes(r *http.Request) bool { return len(r.Header.Values("Last-Event-ID")
 
 func fresh(r *http.Request) bool { return tamper.StreamRun(r) && !resumes(r) }
 
-func streamFaults() []Fault {
+func modeFaults() []Fault {
 	mode := requirements.R0171StreamModeRefusal
-	projection := requirements.R0171StreamSseProjection
 	refusedMode := func(edit func(doc object)) tamper.Middleware {
 		return tamper.JSON(tamper.StreamRun, 400, func(_ *http.Request, doc map[string]any) {
 			if doc["error"] == "unsupported_stream_mode" {
@@ -66,14 +65,34 @@ func streamFaults() []Fault {
 					tamper.SetQuery(r, "streamMode", "")
 				}
 			}), mode),
+		wire("stream-mode-any-case-served", "A streamMode in capitals is served.",
+			"200", asMode(strings.ToLower), mode),
+		wire("stream-mode-trailing-comma-served", "A streamMode with a comma at its end is served.",
+			"200", asMode(func(m string) string { return strings.TrimSuffix(m, ",") }), mode),
+		wire("stream-mode-values-combined-served", "The mode values is served in a combination.",
+			"200", asMode(func(m string) string {
+				if strings.Contains(m, "values,") || strings.Contains(m, ",values") {
+					return "updates"
+				}
+				return m
+			}), mode),
+		wire("stream-mode-listed-not-served", "The refusal of a streamMode lists one that is refused itself.",
+			"streamMode=debug", tamper.Requests(tamper.StreamRun, func(r *http.Request) {
+				if r.URL.Query().Get("streamMode") == "debug" {
+					tamper.SetQuery(r, "streamMode", "none")
+				}
+			}), mode),
+		wire("stream-mode-served-not-listed", "The refusal of a streamMode leaves out one that is served.",
+			"200", supported(func(list []any) any { return []any{"updates"} }), mode),
 		wire("stream-mode-other-code", "A streamMode the host does not know is refused with the general code.",
 			"400 validation_error", refusedMode(func(doc object) { doc["error"] = "validation_error"; delete(doc, "details") }), mode),
 		wire("stream-mode-without-supported", "The refusal of a streamMode does not say which there are.",
 			"supported", refusedMode(func(doc object) { delete(doc, "details") }), mode),
 		wire("stream-mode-supported-combinations", "The refusal of a streamMode lists a combination of modes.",
-			"updates,debug", supported(func(list []any) any { return append(list, "updates,debug") }), mode),
+			"/details/supported", supported(func(list []any) any { return append(list, "updates,debug") }), mode,
+			requirements.R0171ErrorRegistryEnvelope),
 		wire("stream-mode-supported-is-text", "The refusal of a streamMode lists the modes in one string.",
-			"supported", supported(func([]any) any { return "updates,values" }), mode),
+			"/details/supported", supported(func([]any) any { return "updates,values" }), mode, requirements.R0171ErrorRegistryEnvelope),
 		wire("stream-mode-after-negotiation", "A bad streamMode is noticed only after the Accept header was found wanting.",
 			"406", tamper.Answers(tamper.And(tamper.StreamRun, tamper.Not(contains("Accept", "text/event-stream")), tamper.Not(contains("Accept", "*/*"))),
 				func(_ *http.Request, a *tamper.Answer) {
@@ -81,10 +100,21 @@ func streamFaults() []Fault {
 						a.Refuse(http.StatusNotAcceptable, "protocol_version_unsupported", "only text/event-stream")
 					}
 				}), mode),
+	}
+}
+
+func frameFaults() []Fault {
+	projection := requirements.R0171StreamSseProjection
+	return []Fault{
 		wire("frame-id-is-event-id", "The id of a frame is the eventId of its event.",
 			"id", streamed(func(f tamper.Frame) tamper.Frame {
 				e, _ := f.JSON()
 				return f.Set("id", text(e["eventId"]))
+			}), projection),
+		wire("frame-id-off-by-one", "The id of a frame is the sequence the next event will have.",
+			"frame with id", streamed(func(f tamper.Frame) tamper.Frame {
+				e, _ := f.JSON()
+				return f.Set("id", fmt.Sprint(integer(e["sequence"])+1))
 			}), projection),
 		wire("frame-without-id", "A frame has no id.",
 			"id", streamed(func(f tamper.Frame) tamper.Frame { return f.Without("id") }), projection),
@@ -92,22 +122,41 @@ func streamFaults() []Fault {
 			"message", streamed(func(f tamper.Frame) tamper.Frame { return f.Set("event", "message") }), projection),
 		wire("frame-without-event", "A frame does not name the type of its event.",
 			"event", streamed(func(f tamper.Frame) tamper.Frame { return f.Without("event") }), projection),
-		wire("frame-data-is-payload", "The data of a frame is the payload of the event and not the event.",
-			"data", rewritten(func(e object) any { return e["payload"] }), projection),
-		wire("frame-data-wrapped", "The data of a frame wraps the event in another object.",
-			"data", rewritten(func(e object) any { return object{"event": e} }), projection),
+		wire("frame-data-abridged", "The event in a frame lacks what an update needs not.",
+			"the polled event", rewritten(func(e object) any { delete(e, "schemaVersion"); delete(e, "engineVersion"); return e }), projection),
 		wire("frame-data-other-timestamp", "The event in a frame has the time it was sent and not the time it was logged.",
-			"2001-01-01T00:00:00Z", rewritten(func(e object) any { e["timestamp"] = "2001-01-01T00:00:00Z"; return e }), projection),
+			"the polled event", rewritten(func(e object) any { e["timestamp"] = "2001-01-01T00:00:00Z"; return e }), projection),
 		wire("stream-as-json-lines", "An event stream is labelled as a sequence of JSON lines.",
-			"application/x-ndjson", tamper.Chain(contentType("application/x-ndjson"), passThrough()), requirements.EventsSseContentType),
+			"application/x-ndjson", contentType("application/x-ndjson"), requirements.EventsSseContentType),
 		wire("stream-as-plain-text", "An event stream is labelled text/plain.",
 			"text/plain", contentType("text/plain; charset=utf-8"), requirements.EventsSseContentType),
 		wire("stream-open-after-terminal", "An event stream stays open after the terminal event.",
-			"open", tamper.Hold(fresh, openFor), requirements.EventsSseCloseAfterTerminal),
+			"open", tamper.Hold(fresh, openFor), requirements.EventsSseCloseAfterTerminal).slow(),
+		wire("live-stream-open-after-terminal", "An event stream that saw the run end stays open.",
+			"open", tamper.Instead(fresh, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if over := ended(next, r); over {
+					next.ServeHTTP(w, r)
+					return
+				}
+				tamper.Hold(tamper.Any, openFor)(next).ServeHTTP(w, r)
+			}), requirements.EventsSseCloseAfterTerminal).slow(),
+		wire("stream-of-ended-run-empty", "An event stream of an ended run is closed without a frame.",
+			"without any event frame|no terminal one|no event within", tamper.Instead(fresh, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if ended(next, r) && r.URL.Query().Get("streamMode") == "" {
+					closedStream(w, r, next)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}), projection, requirements.EventsSseCloseAfterTerminal, requirements.RunsResponseLinks),
 	}
 }
 
-func passThrough() tamper.Middleware { return func(h http.Handler) http.Handler { return h } }
+// asMode reads the streamMode of a request in another way.
+func asMode(read func(string) string) tamper.Middleware {
+	return tamper.Requests(tamper.StreamRun, func(r *http.Request) {
+		tamper.SetQuery(r, "streamMode", read(r.URL.Query().Get("streamMode")))
+	})
+}
 
 // contentType relabels event streams.
 func contentType(value string) tamper.Middleware {
@@ -181,7 +230,6 @@ func refuse(w http.ResponseWriter, next http.Handler, r *http.Request, status in
 
 func resumeFaults() []Fault {
 	resume := requirements.R0171SseLastEventId
-	cursor := requirements.R0213LastEventIdExclusiveCursor
 	return []Fault{
 		wire("resume-repeats-cursor", "A stream resumed after N begins with N.",
 			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
@@ -215,6 +263,12 @@ func resumeFaults() []Fault {
 				}
 				next.ServeHTTP(w, r)
 			}), resume),
+	}
+}
+
+func cursorFaults() []Fault {
+	cursor := requirements.R0213LastEventIdExclusiveCursor
+	return []Fault{
 		wire("resume-at-end-refused", "A Last-Event-ID at or past the end of the log is refused.",
 			"400 validation_error", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
 				if !backlog {
@@ -232,7 +286,7 @@ func resumeFaults() []Fault {
 				next.ServeHTTP(w, r)
 			}), cursor),
 		wire("resume-at-end-closes-live-run", "A stream of a running run resumed at its end is closed at once.",
-			"closed", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
+			"ended by host|without the terminal event", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
 				if !backlog && !ended(next, r) {
 					closedStream(w, r, next)
 					return
@@ -254,6 +308,13 @@ func resumeFaults() []Fault {
 					http.NewResponseController(w).Flush() // a client that is gone ends the wait
 					tamper.Pause(r.Context(), openFor)
 				}
+			}), cursor).slow(),
+		wire("resume-at-end-delivers-nothing", "A stream of a running run resumed at its end is held open and closed when the next event comes, without it.",
+			"without the terminal event", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
+				if !backlog && !ended(next, r) {
+					next = tamper.Frames(tamper.Any, func(*http.Request) tamper.FrameEdit { return func(tamper.Frame, *tamper.Out) {} })(next)
+				}
+				next.ServeHTTP(w, r)
 			}), cursor),
 		wire("resume-past-end-starts-over", "A stream resumed past the end of the log of a running run begins with the first event.",
 			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
@@ -263,8 +324,13 @@ func resumeFaults() []Fault {
 				}
 				next.ServeHTTP(w, r)
 			}), cursor),
+	}
+}
+
+func authorizationFaults() []Fault {
+	return []Fault{
 		wire("malformed-cursor-before-authorization", "A malformed Last-Event-ID is refused before the caller's right to the run is looked at.",
-			"400 validation_error", tamper.Answers(tamper.And(tamper.StreamRun, malformedCursor), func(_ *http.Request, a *tamper.Answer) {
+			"with Last-Event-ID wopcert 400", tamper.Answers(tamper.And(tamper.StreamRun, malformedCursor), func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(400, "validation_error", "Last-Event-ID is no number")
 			}), requirements.R0213LastEventIdAfterAuthorization),
 		wire("cursor-reveals-foreign-run", "A stream request with a Last-Event-ID for another tenant's run is answered differently.",
@@ -273,6 +339,13 @@ func resumeFaults() []Fault {
 					a.Refuse(404, "not_found", "no such run")
 				}
 			}), requirements.R0213LastEventIdAfterAuthorization),
+		wire("negative-cursor-served", "A negative Last-Event-ID is read as none.",
+			"Last-Event-ID|200", tamper.Requests(tamper.And(tamper.StreamRun, malformedCursor), func(r *http.Request) {
+				if strings.HasPrefix(r.Header.Get("Last-Event-ID"), "-") {
+					r.Header.Del("Last-Event-ID")
+				}
+			}),
+			requirements.R0213LastEventIdMalformed),
 		wire("malformed-cursor-ignored", "A malformed Last-Event-ID is ignored.",
 			"200", tamper.Requests(tamper.And(tamper.StreamRun, malformedCursor), func(r *http.Request) { r.Header.Del("Last-Event-ID") }),
 			requirements.R0213LastEventIdMalformed),

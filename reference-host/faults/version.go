@@ -42,19 +42,19 @@ func versionFaults() []Fault {
 			"2.9", set("preferredVersion", "2.9"),
 			requirements.R0172PreferredVersionDefaultMember),
 		wire("protocol-version-leading-zero", "A member of protocolVersions has a leading zero.",
-			"2.01", document(func(doc object) { doc["protocolVersions"] = []any{"2.0", "2.01"} }),
+			"2.01", listing("2.0", "2.01"),
 			requirements.R0172PreferredVersionDefaultMember),
 		wire("headerless-served-as-v1", "A discovery request without a version gets the document of version 1.",
 			"1.0", tamper.Answers(tamper.And(tamper.Discovery, headerless), func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Set("OpenWOP-Version", "1.0")
-				a.SetJSON(object{"protocolVersion": "1.0", "capabilities": object{}, "protocolVersions": []any{"2.0"}, "preferredVersion": "2.0"})
+				a.SetJSON(version1())
 			}),
 			requirements.R0172PreferredVersionDefaultHeaderless),
 		wire("headerless-refused", "A discovery request without a version is refused.",
 			"400 validation_error", refuseInstead(tamper.And(tamper.Discovery, headerless), 200, 400, "validation_error"),
 			requirements.R0172PreferredVersionDefaultHeaderless),
 		wire("overlap-prefers-2", "A host that still lists a 1.x version prefers a 2.x version.",
-			"1.4", overlap(),
+			`"2.0"`, overlap(),
 			requirements.R0172PreferredVersionDefaultOverlap),
 		wire("minor-spelling-refused", "A request for 2.0 is refused although 2 is served.",
 			"406", tamper.Answers(asks("2.0"), func(_ *http.Request, a *tamper.Answer) {
@@ -65,6 +65,16 @@ func versionFaults() []Fault {
 		wire("unlisted-major-served", "A request for a major the host does not list is served as major 2.",
 			"200", unlisted,
 			requirements.R0172VersionHeaderHonored, requirements.R0172DualStackNegotiationUnlistedMajor),
+		wire("unlisted-major-with-minor-served", "A request for 9.0 is served, because only a bare major is understood.",
+			"200", tamper.Requests(func(r *http.Request) bool {
+				return otherMajor(r) && strings.Contains(r.Header.Get("OpenWOP-Version"), ".")
+			}, func(r *http.Request) { r.Header.Set("OpenWOP-Version", "2") }),
+			requirements.R0172VersionHeaderHonored),
+		wire("unlisted-major-served-beside-discovery", "Only the discovery document is refused under a major the host does not list.",
+			"200", tamper.Requests(tamper.And(otherMajor, tamper.Not(tamper.Discovery)), func(r *http.Request) {
+				r.Header.Set("OpenWOP-Version", "2")
+			}),
+			requirements.R0172DualStackNegotiationUnlistedMajor),
 		wire("unlisted-major-without-list", "The refusal of an unlisted major does not say which versions there are.",
 			"protocolVersions", tamper.JSON(tamper.Any, http.StatusNotAcceptable, func(_ *http.Request, doc map[string]any) { delete(doc, "details") }),
 			requirements.R0172DualStackNegotiationUnlistedMajor),
@@ -77,7 +87,7 @@ func versionFaults() []Fault {
 			"406 protocol_version_mismatch", tamper.JSON(tamper.Any, http.StatusNotAcceptable, func(_ *http.Request, doc map[string]any) {
 				doc["error"] = "protocol_version_mismatch"
 			}),
-			requirements.R0172DualStackNegotiationUnlistedMajor),
+			requirements.R0172DualStackNegotiationUnlistedMajor, requirements.ErrorsRegisteredStatus),
 		wire("response-version-not-listed", "Responses name a version that discovery does not list.",
 			"2.9", tamper.Answers(tamper.Any, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("OpenWOP-Version", "2.9") }),
 			requirements.R0172DualStackNegotiationResponseHeader),
@@ -87,14 +97,38 @@ func versionFaults() []Fault {
 // overlap makes the host look as if it still served a 1.x version beside 2.0,
 // in every place where that shows, while it prefers 2.0.
 func overlap() tamper.Middleware {
-	versions := []any{"1.4", "2.0"}
+	major1 := func(r *http.Request) bool {
+		major, _, _ := strings.Cut(r.Header.Get("OpenWOP-Version"), ".")
+		return major == "1"
+	}
+	return tamper.Chain(
+		tamper.Answers(tamper.And(tamper.Discovery, major1), func(_ *http.Request, a *tamper.Answer) {
+			a.Header.Set("OpenWOP-Version", "1.4")
+			a.Status = http.StatusOK
+			a.SetJSON(version1())
+		}),
+		listing("1.4", "2.0"),
+		bindBareIDs(),
+	)
+}
+
+// listing makes the host list other versions, where it lists and where it
+// echoes them.
+func listing(versions ...any) tamper.Middleware {
 	return tamper.Chain(
 		set("protocolVersions", versions),
 		tamper.JSON(tamper.Any, http.StatusNotAcceptable, func(_ *http.Request, doc map[string]any) {
 			doc["details"] = object{"protocolVersions": versions}
 		}),
-		bindBareIDs(),
 	)
+}
+
+// version1 is a discovery document as version 1 has it.
+func version1() object {
+	return object{
+		"protocolVersion": "1.4", "protocolVersions": []any{"1.4", "2.0"}, "preferredVersion": "2.0",
+		"supportedEnvelopes": []any{"message"}, "capabilities": object{},
+	}
 }
 
 func clientVersion(r *http.Request) string { return r.Header.Get("OpenWOP-Client-Version") }
@@ -111,10 +145,16 @@ func headerFaults() []Fault {
 			"OpenWOP-Version", onStatus(tamper.StreamRun, 200, without), version),
 		wire("version-missing-on-create", "The 201 of a created run carries no OpenWOP-Version.",
 			"OpenWOP-Version", onStatus(tamper.CreateRun, 201, without), version),
+		wire("version-missing-on-406", "A 406 carries no OpenWOP-Version.",
+			"OpenWOP-Version", onStatus(tamper.Any, 406, without), version),
+		wire("version-missing-on-409", "A 409 carries no OpenWOP-Version.",
+			"OpenWOP-Version", onStatus(tamper.Any, 409, without), version),
+		wire("version-missing-on-snapshot-304", "The 304 to a snapshot request carries no OpenWOP-Version.",
+			"OpenWOP-Version", onStatus(tamper.GetRun, 304, without), version),
 		wire("version-missing-on-400", "A 400 carries no OpenWOP-Version.",
 			"OpenWOP-Version", onStatus(tamper.Any, 400, without), version),
 		wire("version-major-only-on-404", "A 404 names the major alone.",
-			"OpenWOP-Version: 2", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Version", "2") }), version),
+			"OpenWOP-Version: 2|OpenWOP-Version: \"2\"", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Version", "2") }), version),
 		wire("legacy-capabilities-etag", "The discovery document carries Capabilities-Etag beside its ETag.",
 			"Capabilities-Etag", onStatus(tamper.Discovery, 200, func(a *tamper.Answer) { a.Header.Set("Capabilities-Etag", a.Header.Get("ETag")) }),
 			requirements.R0171HeaderSchemeNoLegacyHeaders),
@@ -124,6 +164,12 @@ func headerFaults() []Fault {
 		wire("legacy-x-dedup", "A created run is answered with X-Dedup.",
 			"X-Dedup", onStatus(tamper.CreateRun, 201, func(a *tamper.Answer) { a.Header.Set("X-Dedup", "none") }),
 			requirements.R0171HeaderSchemeNoLegacyHeaders),
+		wire("legacy-x-force-engine-version", "A poll is answered with X-Force-Engine-Version.",
+			"X-Force-Engine-Version", onStatus(tamper.PollRun, 200, func(a *tamper.Answer) { a.Header.Set("X-Force-Engine-Version", "1") }),
+			requirements.R0171HeaderSchemeNoLegacyHeaders),
+		wire("min-client-version-major-only", "minClientVersion names a major alone.",
+			"minClientVersion", set("minClientVersion", "2"),
+			requirements.R0172MinClientVersion),
 		wire("client-version-malformed-refused", "A malformed OpenWOP-Client-Version is refused.",
 			"400 validation_error", tamper.Answers(func(r *http.Request) bool {
 				v := clientVersion(r)

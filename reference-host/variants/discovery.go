@@ -25,8 +25,8 @@ func tagged(m tamper.Match, show func(tag string) string) tamper.Middleware {
 				}
 			}),
 			tamper.Requests(m, func(r *http.Request) {
-				if tag := shown.get(strings.TrimPrefix(r.Header.Get("If-None-Match"), "W/")); tag != "" {
-					r.Header.Set("If-None-Match", tag)
+				if v := r.Header.Get("If-None-Match"); v != "" {
+					r.Header.Set("If-None-Match", shown.translate(v))
 				}
 			}),
 		)(next)
@@ -121,7 +121,7 @@ func versionVariants() []Variant {
 		grant("two-minors", doc, "1.1 Advertisement", "The host lists two minors of major 2 and prefers the first.", versions("2.0", "2.0", "2.0", "2.1")),
 		grant("two-minors-newest-first", doc, "1.1 Advertisement", "The host lists two minors of major 2, newest first, prefers the newer and answers with it.",
 			versions("2.1", "2.1", "2.1", "2.0")),
-		grant("two-digit-minor", doc, "1.1 Advertisement", "The host lists only one minor, of two digits.", versions("2.10", "2.10", "2.10")),
+		grant("two-digit-minor", doc, "1.1 Advertisement", "The host lists a minor of two digits.", versions("2.10", "2.10", "2.9", "2.10", "2.0")),
 		made("min-client-version-absent", doc, "1.5 Client precedence and minClientVersion", "The host asks for no version of its clients.",
 			func(c *referencehost.Config) { c.MinClientVersion = "" }, requirements.R0172MinClientVersion),
 		grant("old-clients-served", doc, "1.5 Client precedence and minClientVersion", "The host serves clients below the version it asks for.",

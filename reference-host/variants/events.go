@@ -15,11 +15,6 @@ func event(edit func(e object)) tamper.Middleware {
 	return tamper.Events(func(e map[string]any) bool { edit(e); return true })
 }
 
-// polled edits every poll answer.
-func polled(edit func(doc object)) tamper.Middleware {
-	return tamper.JSON(tamper.PollRun, http.StatusOK, func(_ *http.Request, doc map[string]any) { edit(doc) })
-}
-
 // respelt writes a time of UTC in another form of the same time.
 func respelt(v any) string { return strings.TrimSuffix(text(v), "Z") + "+00:00" }
 
@@ -34,12 +29,6 @@ func eventVariants() []Variant {
 			event(func(e object) { e["timestamp"] = respelt(e["timestamp"]) })),
 		grant("event-schema-version-higher", doc, "The envelope", "Events have a later schema version.",
 			event(func(e object) { e["schemaVersion"] = 12 })),
-		grant("poll-one-by-one", doc, "Poll", "A poll returns one event at a time.",
-			polled(func(doc object) {
-				if list, _ := doc["events"].([]any); len(list) > 1 {
-					doc["events"] = list[:1]
-				}
-			})),
 		made("keep-alive-often", doc, "SSE frames", "A stream gets a keep-alive comment twenty times a second.",
 			func(c *referencehost.Config) { c.KeepAlive = 50 * time.Millisecond }),
 		grant("malformed-cursor-served", doc, "Resuming with Last-Event-ID", "A malformed Last-Event-ID is served as if there were none.",
@@ -117,10 +106,10 @@ func frameVariants() []Variant {
 		grant("sse-mixed-line-ends", doc, section, "Lines of a stream end in different ways.",
 			tamper.Lines(tamper.StreamRun, func(line string) string {
 				switch {
-				case line == "" || len(line)%3 == 0:
-					return line + "\n"
-				case len(line)%3 == 1:
+				case line == "" || len(line)%3 == 0: // a bare LF after a CR would be one line end
 					return line + "\r\n"
+				case len(line)%3 == 1:
+					return line + "\n"
 				}
 				return line + "\r"
 			})),

@@ -30,10 +30,14 @@ func (d *dictionary) put(shown, value string) string {
 	return shown
 }
 
-func (d *dictionary) get(shown string) string {
+// translate takes every shown value in a text back.
+func (d *dictionary) translate(text string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.of[shown]
+	for shown, value := range d.of {
+		text = strings.ReplaceAll(text, shown, value)
+	}
+	return text
 }
 
 // created edits the 201 of a created run.
@@ -120,6 +124,8 @@ func runVariants() []Variant {
 		grant("no-snapshot-etag", "runs.md", "Caching and encoding", "A snapshot has no entity tag.",
 			tamper.Answers(tamper.GetRun, func(_ *http.Request, a *tamper.Answer) { a.Header.Del("ETag") }),
 			requirements.R0170RunSnapshotEtag),
+		grant("snapshot-etag-weak", "runs.md", "Caching and encoding", "The entity tag of a snapshot is weak.",
+			tagged(tamper.GetRun, func(tag string) string { return "W/" + tag })),
 		grant("snapshot-etag-punctuation", "runs.md", "Caching and encoding", "The entity tag of a snapshot has another form.",
 			tagged(tamper.GetRun, func(tag string) string { return `"v:` + strings.Trim(tag, `"`) + `/~"` })),
 		grant("snapshot-minimal", "runs.md", "Snapshot", "A snapshot holds the required members and the run options, and no more.",
@@ -137,6 +143,11 @@ func runVariants() []Variant {
 				doc["engineVersion"], doc["variables"], doc["channels"] = 7, object{"x": nil}, object{}
 				doc["startedAt"] = "2026-01-01T01:00:00.123456+01:00"
 			})),
+	}
+}
+
+func identityVariants() []Variant {
+	return []Variant{
 		made("ids-shortest", "identity.md", "5. Identifier grammars", "Ids have sixteen characters, all of them digits.",
 			ids(func(n uint64) string { return pad(n, 16, "0") })),
 		made("ids-longest", "identity.md", "5. Identifier grammars", "Ids have 128 characters.",

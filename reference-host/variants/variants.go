@@ -34,7 +34,7 @@ type Variant struct {
 
 // All returns every variant, in the order of the documents.
 func All() []Variant {
-	return slices.Concat(discoveryVariants(), versionVariants(), runVariants(), eventVariants(), frameVariants(), transportVariants())
+	return slices.Concat(discoveryVariants(), versionVariants(), runVariants(), identityVariants(), eventVariants(), frameVariants(), transportVariants())
 }
 
 // Get returns the variant of an id.

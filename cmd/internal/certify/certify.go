@@ -64,13 +64,17 @@ func Run(ctx context.Context, q Request) (*report.Certification, error) {
 	}
 	results, err := harness.Run(ctx, harness.Options{
 		BaseURL: q.HostURL, Credentials: q.Credentials, Corpus: q.Corpus, Scenarios: q.Scenarios,
-		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress,
+		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress, CheckCredentials: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c := q.summarize(results)
-	if len(results.SuiteFaults) == 0 {
+	switch {
+	case len(results.SuiteFaults) > 0:
+	case !slices.ContainsFunc(results.Rows, func(row bundle.Row) bool { return row.Assertions > 0 }):
+		c.Notes = append(c.Notes, "no bundle was written: the run observed nothing, so there is nothing to attest")
+	default:
 		if err := q.seal(evidence, results, c); err != nil {
 			return nil, err
 		}
@@ -156,6 +160,7 @@ func (q *Request) summarize(r *harness.Results) *report.Certification {
 	}
 	c.Failures = append(c.Failures, r.Failures...)
 	for _, row := range r.Rows {
+		c.Totals.Add(row.Result)
 		if !strings.HasPrefix(row.ID, "openwop.requirement.") {
 			continue
 		}
@@ -232,7 +237,6 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 		return fmt.Errorf("the bundle just made would be rejected: %s", verified.Rejections[0].Detail)
 	}
 	c.Attribution = string(verified.Attribution)
-	c.Totals = b.Results.Totals
 	for _, p := range verified.Profiles {
 		why := p.Reasons
 		if why == nil {

@@ -53,7 +53,7 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	}
 	changes := make([]change, len(o.Faults))
 	for i, f := range o.Faults {
-		changes[i] = change{id: f.ID, wrap: f.Wrap, decorate: f.Decorate}
+		changes[i] = change{id: f.ID, wrap: f.Wrap, decorate: f.Decorate, slow: f.Slow}
 	}
 	survived := make([][]Survivor, len(o.Faults))
 	collateral := make([][]Collateral, len(o.Faults))
@@ -88,9 +88,15 @@ func judgeFault(f faults.Fault, before, after *measurement) ([]Survivor, []Colla
 	if after.err != nil {
 		return survived, nil // the survivors say so; there are no rows to compare
 	}
+	for _, id := range f.Blocks {
+		if is := after.byID[id]; is.result != bundle.Blocked {
+			survived = append(survived, Survivor{Fault: f.ID, Requirement: id, Expected: string(bundle.Blocked), Observed: is.text()})
+		}
+	}
 	for _, was := range before.rows {
 		is := after.byID[was.id]
-		if !slices.Contains(f.Breaks, was.id) && is.result != was.result {
+		expected := slices.Contains(f.Breaks, was.id) || slices.Contains(f.Blocks, was.id)
+		if !expected && is.result != was.result {
 			collateral = append(collateral, Collateral{Fault: f.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})
 		}
 	}
@@ -118,7 +124,7 @@ func turned(f faults.Fault, id requirements.ID, before, after *measurement) (exp
 	if was.result == bundle.ExecutedFail || was.result == "" {
 		return expected, "on the unbroken host: " + was.text(), false
 	}
-	reason := strings.Contains(is.detail, f.Reason)
+	reason := f.Explains(is.detail)
 	if recommended(id) {
 		return expected, is.text(), reason && strings.HasPrefix(is.detail, harness.PartialWitness) && is.detail != was.detail &&
 			is.result != bundle.ExecutedFail && is.result != bundle.Blocked

@@ -24,7 +24,7 @@ import (
 
 // DefaultParallel is the number of hosts measured at a time. A measurement
 // mostly waits, so that this is well above the number of processors.
-const DefaultParallel = 8
+const DefaultParallel = 24
 
 // Options says what to prove.
 type Options struct {
@@ -65,6 +65,7 @@ type change struct {
 	basePath string
 	wrap     func(http.Handler) http.Handler
 	decorate func(*referencehost.Config)
+	slow     bool // started first, so that nothing waits for a late starter
 }
 
 // prover measures hosts.
@@ -178,8 +179,12 @@ func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m
 			}
 		})
 	}
-	for i := range changes {
-		queue <- i
+	for _, early := range []bool{true, false} {
+		for i := range changes {
+			if changes[i].slow == early {
+				queue <- i
+			}
+		}
 	}
 	close(queue)
 	workers.Wait()

@@ -133,6 +133,12 @@ func Parse(contract *corpus.Corpus, raw []byte) (*Definition, error) {
 	if def.configurable, err = compileOptions(doc.ConfigurableSchema); err != nil {
 		return nil, def.wrap(err)
 	}
+	for _, node := range doc.Nodes {
+		// The definition's own schema lets any text be a node id; events and snapshots carry only the grammar.
+		if err := contract.ValidateValue("ids#/$defs/nodeId", node.ID); err != nil {
+			return nil, def.wrap(fmt.Errorf("node %q: the id is not one an event can carry", node.ID))
+		}
+	}
 	if err := def.build(&doc); err != nil {
 		return nil, def.wrap(err)
 	}

@@ -1,0 +1,37 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// CredentialError is a key that the host refuses.
+type CredentialError struct {
+	Who      Identity
+	Observed string // the refusal, as status and error code
+}
+
+func (e *CredentialError) Error() string {
+	return fmt.Sprintf("the host refuses the key of the %s: %s", e.Who, e.Observed)
+}
+
+// Hint says where the key comes from.
+func (e *CredentialError) Hint() string { return e.Who.supply() }
+
+// checkCredentials presents every key that was given to an operation that
+// needs one. Only a 401 speaks of the key; whatever else a host answers is for
+// the scenarios to judge.
+func (r *run) checkCredentials(ctx context.Context) error {
+	t := &T{ctx: ctx, run: r, tape: r.capture.tape("credentials", "the keys given"), log: &observations{}}
+	for _, who := range []Identity{Primary, OtherTenant, ReadOnly} {
+		if !r.credentials.Has(who) {
+			continue
+		}
+		res := t.Do(Request{Path: "/workflows/conformance-noop", As: who})
+		if res.Err == nil && res.Status == http.StatusUnauthorized {
+			return &CredentialError{Who: who, Observed: res.describe()}
+		}
+	}
+	return nil
+}
