@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"wopcert/cmd/internal/coverage"
-	"wopcert/corpus"
 	"wopcert/reference-host/faults"
 	"wopcert/scenarios"
 )
@@ -17,9 +16,6 @@ func coverageCommand(s streams) *cobra.Command {
 	}
 	f := formatFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
-		if _, err := corpus.Load(); err != nil {
-			return err
-		}
 		r := coverage.Compute(scenarios.All(), faults.ByRequirement())
 		if f.json() {
 			if err := writeJSON(s.out, r); err != nil {

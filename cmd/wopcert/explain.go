@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wopcert/corpus"
 	"wopcert/reference-host/faults"
 	"wopcert/requirements"
 	"wopcert/scenarios"
@@ -41,9 +40,6 @@ func explainCommand(s streams) *cobra.Command {
 	}
 	f := formatFlag(c)
 	c.RunE = func(_ *cobra.Command, args []string) error {
-		if _, err := corpus.Load(); err != nil {
-			return err
-		}
 		ids := explained(args[0])
 		if len(ids) == 0 {
 			return usageError("run wopcert list requirements, or wopcert list scenarios, for the ids", "no requirement or scenario %q", args[0])

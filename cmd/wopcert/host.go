@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"wopcert/corpus"
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/faults"
 	"wopcert/reference-host/variants"
@@ -29,9 +28,6 @@ func hostCommand(s streams) *cobra.Command {
 	c.Flags().StringArrayVar(&variantIDs, "variant", nil, "use this named freedom of the specification (repeatable)")
 	f := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, err := corpus.Load(); err != nil {
-			return err
-		}
 		config, err := hostConfig(faultIDs, variantIDs)
 		if err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"wopcert/cmd/internal/proof"
-	"wopcert/corpus"
 	"wopcert/reference-host/faults"
 	"wopcert/reference-host/variants"
 )
@@ -21,9 +20,6 @@ func faultsCommand(s streams) *cobra.Command {
 	}
 	f := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := corpus.Load(); err != nil {
-			return err
-		}
 		o := proof.Options{Progress: progressLines(s)}
 		for _, id := range args {
 			x, ok := faults.Get(id)
@@ -59,9 +55,6 @@ func variantsCommand(s streams) *cobra.Command {
 	}
 	f := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if _, err := corpus.Load(); err != nil {
-			return err
-		}
 		o := proof.Options{Progress: progressLines(s)}
 		for _, id := range args {
 			v, ok := variants.Get(id)

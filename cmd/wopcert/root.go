@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wopcert/corpus"
+	"wopcert/requirements"
 )
 
 // Exit codes, the same for every command.
@@ -71,11 +72,8 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 		return exitYes
 	}
 	var exit *exitError
-	var stamp *corpus.StampError
 	switch {
 	case errors.As(err, &exit):
-	case errors.As(err, &stamp):
-		exit = &exitError{code: exitInternal, text: err.Error(), hint: "the program's contract files do not match their stamp; build it again from a clean checkout"}
 	case !began:
 		exit = &exitError{code: exitUsage, text: err.Error(), hint: "run wopcert --help, or wopcert COMMAND --help"}
 	default:
@@ -108,13 +106,29 @@ func newRoot(s streams, began *bool) *cobra.Command {
 	root.SetVersionTemplate("wopcert {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(root))
-	root.PersistentPreRun = func(*cobra.Command, []string) { *began = true }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		*began = true
+		return selfCheck()
+	}
 	root.AddCommand(
 		certifyCommand(s), verifyCommand(s), hostCommand(s),
 		listCommand(s), explainCommand(s), coverageCommand(s), faultsCommand(s), variantsCommand(s),
 		keygenCommand(s), canonCommand(s), fixturesCommand(s),
 	)
 	return root
+}
+
+// selfCheck refuses to run on contract files or requirement tables that are
+// not those the program was made with (conformance.md, "Two products, two ledgers").
+func selfCheck() error {
+	_, err := corpus.Load()
+	if err == nil {
+		err = requirements.Load()
+	}
+	if err != nil {
+		return &exitError{code: exitInternal, text: err.Error(), hint: "the program's own files do not hold together; build it again from a clean checkout"}
+	}
+	return nil
 }
 
 // group is what a command that only holds others does when called alone.
