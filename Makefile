@@ -4,10 +4,12 @@ GO ?= go
 .PHONY: test lint generate bench build clean
 
 # The test command of the README: formatting, vet, the requirement lint, every
-# generated file fresh, and all tests under the race detector. The lint and the
-# freshness checks are tests of their own.
+# generated file fresh, all tests under the race detector, and the whole proof
+# of faults and variants without it. The lint and the freshness checks are tests
+# of their own.
 test: lint
 	$(GO) test -race -timeout 15m ./...
+	$(GO) test -timeout 15m ./cmd/internal/proof
 
 lint:
 	@unformatted="$$(gofmt -l .)"; if [ -n "$$unformatted" ]; then echo "not formatted: $$unformatted"; exit 1; fi

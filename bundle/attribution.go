@@ -129,10 +129,10 @@ func checkAttribution(c *collector, given *DiscoverySource, p *parsed, captured 
 	key, problem, ok := resolveKey(use.document, id)
 	switch {
 	case problem != "":
-		c.attribute(IntegrityOnly, CodeKeyUnusable, "the key %q %s in %s; the bundle is integrity only", id, problem, use.what)
+		c.attribute(IntegrityOnly, CodeKeyUnusable, "the key %q %s in %s, so the signature shows that the file is whole and not whose it is", id, problem, use.what)
 		return nil
 	case !ok:
-		c.attribute(IntegrityOnly, CodeKeyNotPublished, "read and the key is not published: %s lists no signing key %q; the bundle is integrity only", use.what, id)
+		c.attribute(IntegrityOnly, CodeKeyNotPublished, "read and the key is not published: %s lists no signing key %q, so the signature shows that the file is whole and not whose it is", use.what, id)
 		return nil
 	case !verifySignature(&p.Bundle, p.Signature.Sig, key.key):
 		c.attribute(NotAttested, CodeDoesNotVerify, "the attestation does not verify under the key %q of %s", id, use.what)

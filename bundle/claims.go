@@ -24,8 +24,8 @@ func checkClaims(c *collector, l ledger, p *parsed) {
 			c.report.CertifiedProfiles = append(c.report.CertifiedProfiles, claim.ID)
 		}
 		switch {
-		case claim.Certified && !d.Certified && d.undecidable:
-			c.note("%s is claimed as certified and cannot be checked: %s", claim.ID, d.Reasons[0])
+		case claim.Certified && !d.Certified && d.uncontradicted:
+			c.note("%s is claimed as certified, and this bundle cannot show it: %s", claim.ID, d.Reasons[0])
 		case claim.Certified && !d.Certified:
 			at.Kind = KindCertifiedUnderivable
 			c.add(at, "%s is claimed as certified: %s", claim.ID, summary(d.Reasons))
@@ -58,6 +58,9 @@ func noteFloor(c *collector, l ledger, d Derivation) {
 	if !known {
 		return
 	}
+	if _, err := profile.FloorAt(l.suite.SpecArtifactsVersion); err != nil {
+		return // no floor was chosen, so none has grown; the derivation says so
+	}
 	today, err := profile.FloorAt(corpus.SpecArtifactsVersion)
 	if err != nil {
 		return
@@ -87,6 +90,13 @@ func noteRun(c *collector, p *parsed, totals Totals) {
 	if n := totals.ExecutedFail; n > 0 {
 		c.note("%d rows failed; only those on a profile's floor deny that profile", n)
 	}
+	if len(p.ClaimedProfiles) == 0 {
+		c.note("the bundle claims no profile, so it certifies none")
+	}
+	if p.Host.Build.unstated() {
+		c.note("host.build.id is %q: the bundle does not say which build of the host it is about", p.Host.Build.ID)
+	}
+	noteNewerContract(c, p.Suite)
 	for _, r := range p.Host.Relaxations {
 		c.note("the host ran with %q relaxed (%s): %s", r.Obligation, r.Durability, r.Reason)
 	}

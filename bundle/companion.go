@@ -49,13 +49,6 @@ func checkCompanion(c *collector, opts Options, p *parsed) {
 			r.Discarded++
 		}
 	}
-	if len(c.report.CertifiedProfiles) > 0 {
-		c.note("the bundle is a colocated companion's: its floor rows are no evidence about the served host, so it certifies no profile")
-		c.report.CertifiedProfiles = []string{}
-	}
-	if c.report.Durability != nil {
-		c.note("the bundle is a colocated companion's: its recovery rows are no evidence about the served host")
-	}
 }
 
 // pairing lists what keeps companion p from pairing with the served-host bundle (RFC 0216 §C.9).
@@ -80,6 +73,9 @@ func pairing(opts Options, p *parsed) []string {
 	if p.Host.Build != served.Host.Build || p.Host.Build.Kind != "image-digest" {
 		deny("it ran %s %s, the served host %s %s; both have to be the same image-digest",
 			p.Host.Build.Kind, p.Host.Build.ID, served.Host.Build.Kind, served.Host.Build.ID)
+	}
+	if p.Host.Build.unstated() {
+		deny("host.build.id is %q, which names no image", p.Host.Build.ID)
 	}
 	if served.document == nil {
 		deny("the served-host bundle holds no discovery document")

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ type Derivation struct {
 	// Reasons say why the profile is not certified; empty when it is.
 	Reasons []string `json:"reasons"`
 
-	undecidable bool // nothing contradicts the claim, the bundle only lacks the document that could decide it
+	uncontradicted bool // neither rows nor document contradict the claim; the bundle is only no evidence for it
 }
 
 // ledger is what derivations read: the rows, the captured document and what the bundle declares of the run.
@@ -34,11 +35,12 @@ type ledger struct {
 	document    map[string]any // nil when the bundle holds none, or one that does not match its digest
 	suite       Suite
 	relaxations []Relaxation
+	deployment  string
 }
 
 func newLedger(c *corpus.Corpus, b *Bundle, document map[string]any) ledger {
 	l := ledger{corpus: c, rows: make(map[string]Row, len(b.Results.Requirements)), document: document,
-		suite: b.Suite, relaxations: b.Host.Relaxations}
+		suite: b.Suite, relaxations: b.Host.Relaxations, deployment: b.Host.Deployment}
 	for _, row := range b.Results.Requirements {
 		l.rows[row.ID] = row
 		l.totals.Add(row.Result)
@@ -46,7 +48,22 @@ func newLedger(c *corpus.Corpus, b *Bundle, document map[string]any) ledger {
 	return l
 }
 
-// derive decides one claim (conformance.md §Certification; the notes of the profile registry; RFC 0148 §C). A profile
+// companionReason is why nothing but its trust-anchor rows counts of a companion's bundle (conformance.md §Colocated
+// companion).
+const companionReason = "the bundle is a colocated companion's, which is no evidence about the served host beyond the trust-anchor requirements"
+
+// derive decides one claim. A colocated companion certifies no profile, whatever its rows say.
+func (l ledger) derive(claim ClaimedProfile) Derivation {
+	d := l.deriveServed(claim)
+	if l.deployment != "" {
+		d.uncontradicted = d.uncontradicted || d.Certified
+		d.Certified = false
+		d.Reasons = append([]string{companionReason}, d.Reasons...)
+	}
+	return d
+}
+
+// deriveServed decides a claim about the host that was measured (conformance.md §Certification; the notes of the profile registry; RFC 0148 §C). A profile
 // is certified when
 //
 //   - the captured discovery document is in the bundle and fits the profile's predicate: every family it lists is a
@@ -59,7 +76,7 @@ func newLedger(c *corpus.Corpus, b *Bundle, document map[string]any) ledger {
 //
 // A failed row outside the floor denies nothing. What is skipped, failed, missing or inapplicable for another reason
 // on the floor denies.
-func (l ledger) derive(claim ClaimedProfile) Derivation {
+func (l ledger) deriveServed(claim ClaimedProfile) Derivation {
 	d := Derivation{ID: claim.ID, EvidenceTier: claim.EvidenceTier, Claimed: claim.Certified, Floor: []string{}, Reasons: []string{}}
 	deny := func(format string, args ...any) { d.Reasons = append(d.Reasons, fmt.Sprintf(format, args...)) }
 
@@ -86,7 +103,7 @@ func (l ledger) derive(claim ClaimedProfile) Derivation {
 	d.WitnessCount, d.Reasons = l.witness(floor, d.Reasons)
 
 	// What the rows alone deny is decided by now; the rest needs the document.
-	d.undecidable = l.document == nil && len(d.Reasons) == 0
+	d.uncontradicted = l.document == nil && len(d.Reasons) == 0
 	if l.document == nil {
 		deny("the bundle holds no discovery document that matches its digest, so nothing shows which profile the host fits")
 	} else {
@@ -150,10 +167,7 @@ func (l ledger) floor(profile corpus.Profile) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed := l.suite.Version
-	if l.suite.Name != publishedSuite {
-		_, signed, _ = strings.Cut(signed, "+")
-	}
+	_, signed := l.suite.contractVersions()
 	if more, err := profile.FloorAt(signed); err == nil {
 		for _, scenario := range more {
 			if !slices.Contains(floor, scenario) {
@@ -209,19 +223,33 @@ func (l ledger) relaxed(profile corpus.Profile) []string {
 }
 
 // advertised reports whether the document advertises what an operator opted out of: a family, a dotted facet of one,
-// or a profile by its id.
+// or a profile by its id. Names are compared in any case: a slip in spelling must not hide an opt-out.
 func (l ledger) advertised(target string) bool {
-	if profile, ok := l.corpus.Profile(target); ok {
+	target = bareTarget(target)
+	if profile, ok := l.corpus.Profile(strings.ToLower(target)); ok {
 		return len(unmet(profile, l.document)) == 0
 	}
 	var v any = l.document
-	for name := range strings.SplitSeq(strings.TrimPrefix(target, "family."), ".") {
+	for name := range strings.SplitSeq(target, ".") {
 		record, ok := v.(map[string]any)
 		if !ok {
 			return false
 		}
-		v = record[name]
+		v = memberFold(record, name)
 	}
 	list, isList := v.([]any)
 	return v != nil && v != false && !(isList && len(list) == 0)
+}
+
+// memberFold is the member of a name, or else the first one whose name differs in case alone.
+func memberFold(record map[string]any, name string) any {
+	if v, ok := record[name]; ok {
+		return v
+	}
+	for _, other := range slices.Sorted(maps.Keys(record)) {
+		if strings.EqualFold(other, name) {
+			return record[other]
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package bundle
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Version is the bundle version this package makes and judges.
@@ -72,6 +73,11 @@ type HostBuild struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 }
+
+// BuildUnstated is the HostBuild.ID of a bundle whose operator named no build.
+const BuildUnstated = "unstated"
+
+func (b HostBuild) unstated() bool { return strings.EqualFold(strings.TrimSpace(b.ID), BuildUnstated) }
 
 // ColocatedCompanion is the only value of host.deployment (conformance.md §Colocated companion).
 const ColocatedCompanion = "colocated-companion"

@@ -40,6 +40,7 @@ const (
 	KindCertifiedUnderivable  Kind = "certified-not-derivable"  // claimed as certified, and rows or document deny it
 	KindWitnessCount          Kind = "witness-count"            // claims more floor passes than there are
 	KindOptedOutAdvertised    Kind = "opted-out-but-advertised" // the operator opted out of what the host advertises
+	KindOptOutUnnamed         Kind = "opt-out-unnamed"          // a skipped requirement or test that names no opt-out
 	KindRungUnderivable       Kind = "rung-not-derivable"       // claimed rung that the rows do not support
 	KindContract              Kind = "contract-unavailable"     // the program's own contract files do not load
 )
@@ -170,16 +171,18 @@ func (c *collector) finish() *Report {
 	for i := range r.Rejections {
 		c.clean(&r.Rejections[i].Detail, &r.Rejections[i].Requirement, &r.Rejections[i].Profile)
 	}
-	for i := range r.Notes {
-		c.clean(&r.Notes[i])
-	}
-	for i := range r.OptOuts {
-		c.clean(&r.OptOuts[i])
-	}
+	c.cleanAll(r.Notes)
+	c.cleanAll(r.OptOuts)
 	for i := range r.Profiles {
-		for j := range r.Profiles[i].Reasons {
-			c.clean(&r.Profiles[i].Reasons[j])
-		}
+		c.clean(&r.Profiles[i].ID)
+		c.cleanAll(r.Profiles[i].Reasons)
+	}
+	if r.Durability != nil {
+		c.cleanAll(r.Durability.Reasons)
+	}
+	if r.Companion != nil {
+		c.cleanAll(r.Companion.Reasons)
+		c.cleanAll(r.Companion.Evidence)
 	}
 	c.clean(&r.BundleVersion, &r.AttributionReason, &r.KeyID)
 	if c.counts[KindSecret] > 0 {
@@ -193,6 +196,12 @@ func (c *collector) clean(texts ...*string) {
 	const most = 1000
 	for _, text := range texts {
 		*text = clip(c.secrets.redact(*text), most) // in this order, or half a secret could stay
+	}
+}
+
+func (c *collector) cleanAll(texts []string) {
+	for i := range texts {
+		c.clean(&texts[i])
 	}
 }
 
@@ -223,7 +232,7 @@ func Kinds() []Kind {
 		KindMissingReason, KindMissingDetail, KindDetailMismatch, KindMisplacedEvidence, KindTotals, KindAssertionCount,
 		KindWitnessDigest, KindDiscoveryDigest, KindSecret, KindSigningKeyID, KindAttestationInvalid, KindIndependentUnsigned,
 		KindIndependentSelfSigned, KindIndependentUnverified, KindVerifierSignature, KindCertifiedUnderivable,
-		KindWitnessCount, KindOptedOutAdvertised, KindRungUnderivable, KindContract,
+		KindWitnessCount, KindOptedOutAdvertised, KindOptOutUnnamed, KindRungUnderivable, KindContract,
 	}
 	for _, kind := range []jcs.Kind{
 		jcs.KindSize, jcs.KindUTF8, jcs.KindSyntax, jcs.KindDuplicateMember, jcs.KindLoneSurrogate, jcs.KindNumberRange,

@@ -20,6 +20,19 @@ func TestOptOutTargets(t *testing.T) {
 		"operator opted the profile or family out (X)":          nil,
 		"no operator opt-out: forms":                            nil,
 		"":                                                      nil,
+		"Operator opt-out:eventLog":                             {"eventLog"},
+		"OPERATOR  OPT-OUT : eventLog":                          {"eventLog"},
+		"opted out: x":                                          {"x"},
+		"the operator opted out of the forms family":            {"forms"},
+		"operator opt-out: family forms":                        {"forms"},
+		"operator opt-out — forms":                              {"forms"},
+		"operator optout=`forms`":                               {"forms"},
+		"operator opt-out: forms; replay and memory":            {"forms", "replay", "memory"},
+		"operator opt-out: forms; replay is not affected":       {"forms"},
+		"operator opt-out: forms; operator opt-out: b":          {"forms", "b"},
+		"every test returned early: operator opt-out: forms":    {"forms"},
+		"operator opted out (OPENWOP_OPTED_OUT_PROFILES)":       nil,
+		"not run": nil,
 	} {
 		assert.Equal(t, want, optOutTargets(detail), detail)
 	}
@@ -27,14 +40,17 @@ func TestOptOutTargets(t *testing.T) {
 
 func TestUnnamedOptOutsAreCoveredByTheirScenario(t *testing.T) {
 	t.Parallel()
-	targets, unnamed := optOuts([]Row{
+	targets, unnamed, silent := optOuts([]Row{
 		{ID: "summary", Scenario: "a", Result: Skipped, Detail: "operator opted out"},
 		{ID: "row", Scenario: "a", Result: Skipped, Detail: OptOutDetail("memory")},
 		{ID: "alone", Scenario: "b", Result: Skipped, Detail: "operator opted out"},
+		{ID: "openwop.requirement.x", Scenario: "a", Result: Skipped, Detail: "operator opted out"},
+		{ID: "openwop.it.x.y", Scenario: "c", Result: Skipped, Detail: "not run"},
 		{ID: "not skipped", Scenario: "c", Result: Inapplicable, Detail: OptOutDetail("forms")},
 	})
 	assert.Equal(t, []string{"memory"}, targets)
 	assert.Equal(t, []string{"alone"}, unnamed)
+	assert.Equal(t, []string{"openwop.requirement.x", "openwop.it.x.y"}, silent, "a requirement names its own")
 }
 
 func TestWithoutOrigin(t *testing.T) {

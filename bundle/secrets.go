@@ -3,39 +3,22 @@ package bundle
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// secretScan looks for credentials in the strings of a bundle, after their escapes are resolved. It knows private keys
-// in PEM, bearer and other authorization values, ow2. resume tokens, and the canaries it was given. It reports where,
-// never what.
+// secretScan looks for credentials in the strings of a bundle, after their escapes are resolved: the canaries it was
+// given, and the texts of secretPatterns. It reports where, never what.
 type secretScan struct {
 	canaries []string
 	patterns []secretPattern
+	seen     []string // what was found, so that a message that quotes it can be redacted
 }
 
-// secretPattern runs its expression only where the mark occurs: expressions are the slow part.
-type secretPattern struct {
-	name string
-	mark string // lower case
-	expr *regexp.Regexp
-	only string // the root member it is limited to
-	when func(match string) bool
-}
-
+// newSecretScan makes a scan; learnTestKeys adds what only the bundle can say.
 func newSecretScan(canaries []string) *secretScan {
-	s := &secretScan{patterns: []secretPattern{
-		{name: "a private key in PEM", mark: "private key", expr: regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)},
-		{name: "a bearer token", mark: "bearer", expr: regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}`), when: looksRandom},
-		{name: "an authorization value", mark: "authorization",
-			expr: regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?(?:basic|bearer|dpop)\s+[A-Za-z0-9._~+/=-]{8,}`)},
-		{name: "a resume token", mark: "ow2.", expr: regexp.MustCompile(`\bow2\.[A-Za-z0-9_-]{8,}`)},
-		// A signed statement may be public where a host publishes it, never where a suite writes what it saw.
-		{name: "a JSON Web Token", mark: "eyj", only: "results", when: looksRandom,
-			expr: regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
-	}}
+	s := &secretScan{patterns: secretPatterns()}
 	for _, canary := range canaries {
 		if canary != "" {
 			s.canaries = append(s.canaries, canary)
@@ -44,37 +27,92 @@ func newSecretScan(canaries []string) *secretScan {
 	return s
 }
 
-// looksRandom tells a token from prose: words hold no digits.
-func looksRandom(match string) bool { return strings.ContainsAny(match, "0123456789") }
+// learnTestKeys takes the prefix of test keys from the captured document: what begins with it is a key of that host.
+func (s *secretScan) learnTestKeys(value map[string]any) {
+	discovery, _ := value["discovery"].(map[string]any)
+	document, _ := discovery["document"].(map[string]any)
+	testing, _ := document["testing"].(map[string]any)
+	if prefix, _ := testing["testKeyPrefix"].(string); strings.Trim(prefix, "-_.") != "" && len(prefix) <= maxKeyPrefix {
+		s.patterns = append(s.patterns, testKeyPattern(prefix))
+	}
+}
 
-// found names the first kind of secret in text, which lies below the root member named, or "".
-func (s *secretScan) found(member, text string) string {
-	if slices.ContainsFunc(s.canaries, func(canary string) bool { return strings.Contains(text, canary) }) {
-		return "a canary of the run"
+// The places a text can stand in. The captured document holds what the host publishes, where a signed statement or an
+// address is a public fact; a signature is random text of a fixed length in which any short mark may occur.
+type place int
+
+const (
+	elsewhere place = iota
+	inDocument
+	inSignature
+)
+
+func placeOf(path []any) place {
+	if len(path) < 2 {
+		return elsewhere
+	}
+	switch {
+	case path[0] == "discovery" && path[1] == "document":
+		return inDocument
+	case (path[0] == "signature" || path[0] == "verifierSignature") && path[1] == "sig":
+		return inSignature
+	}
+	return elsewhere
+}
+
+// found names the first kind of secret in text, or "".
+func (s *secretScan) found(at place, text string) string {
+	what := ""
+	for _, canary := range s.canaries {
+		if strings.Contains(text, canary) {
+			what = "a canary of the run"
+		}
 	}
 	for _, p := range s.patterns {
-		if p.only != "" && p.only != member || !containsFold(text, p.mark) {
+		if at == inSignature || at == inDocument && p.published || !p.mayOccur(text) {
 			continue
 		}
 		for _, match := range p.expr.FindAllString(text, -1) {
-			if p.when == nil || p.when(match) {
-				return p.name
+			if p.when != nil && !p.when(match) {
+				continue
+			}
+			s.remember(match)
+			what = orElse(what, p.name)
+		}
+	}
+	return what
+}
+
+// remember keeps what was found, up to a number that bounds the time redact takes.
+func (s *secretScan) remember(match string) {
+	const most = 1000
+	if len(s.seen) < most && !slices.Contains(s.seen, match) {
+		s.seen = append(s.seen, match)
+	}
+}
+
+// redact replaces what found would report, so that no other message repeats a secret of the file, whether it quotes
+// the text or escapes it.
+func (s *secretScan) redact(text string) string {
+	const instead = "[redacted]"
+	for _, known := range [][]string{s.canaries, s.seen} {
+		for _, secret := range known {
+			text = strings.ReplaceAll(text, secret, instead)
+			if quoted := strconv.Quote(secret); quoted[1:len(quoted)-1] != secret {
+				text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], instead)
 			}
 		}
 	}
-	return ""
-}
-
-// redact replaces what found would report, so that no other message repeats a secret of the file.
-func (s *secretScan) redact(text string) string {
-	const instead = "[redacted]"
-	for _, canary := range s.canaries {
-		text = strings.ReplaceAll(text, canary, instead)
-	}
 	for _, p := range s.patterns {
-		if containsFold(text, p.mark) {
-			text = p.expr.ReplaceAllString(text, instead)
+		if !p.mayOccur(text) {
+			continue
 		}
+		text = p.expr.ReplaceAllStringFunc(text, func(match string) string {
+			if p.when != nil && !p.when(match) {
+				return match
+			}
+			return instead
+		})
 	}
 	return text
 }
@@ -88,13 +126,9 @@ func (s *secretScan) walk(v any, report func(pointer, what string)) {
 // step is walk below path, whose parts are member names and indexes. Pointers are made only where there is something
 // to report: almost never.
 func (s *secretScan) step(path []any, v any, report func(pointer, what string)) {
-	member := ""
-	if len(path) > 0 {
-		member, _ = path[0].(string)
-	}
 	switch v := v.(type) {
 	case string:
-		if what := s.found(member, v); what != "" {
+		if what := s.found(placeOf(path), v); what != "" {
 			report(pointerOf(path), what)
 		}
 	case []any:
@@ -104,7 +138,7 @@ func (s *secretScan) step(path []any, v any, report func(pointer, what string)) 
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			below := append(path, name)
-			if what := s.found(member, name); what != "" {
+			if what := s.found(placeOf(below), name); what != "" {
 				report(pointerOf(path), what+" as a member name")
 				below = append(path, "*")
 			}
@@ -130,7 +164,7 @@ func escapePointer(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
-// containsFold reports whether text holds mark, which is ASCII in lower case, in any case.
+// containsFold reports whether text holds mark in any case. The first byte of mark is in lower case, or counts as it is.
 func containsFold(text, mark string) bool {
 	for i := 0; i+len(mark) <= len(text); i++ {
 		if text[i]|0x20 == mark[0] || text[i] == mark[0] {

@@ -135,10 +135,14 @@ func orElse(text, otherwise string) string {
 
 // checkOptOuts derives the opt-outs and rejects those the captured document advertises.
 func checkOptOuts(c *collector, l ledger, rows []Row) {
-	targets, unnamed := optOuts(rows)
+	targets, unnamed, silent := optOuts(rows)
 	c.report.OptOuts = targets
+	for _, id := range silent {
+		c.add(Rejection{Kind: KindOptOutUnnamed, Requirement: id},
+			"%s is skipped and its detail names nothing the operator opted out of, as in %q", id, OptOutDetail("eventLog"))
+	}
 	if len(unnamed) > 0 {
-		c.note("%d skipped rows name nothing the operator opted out of, the first of them %s; they cannot be held against the discovery document", len(unnamed), unnamed[0])
+		c.note("%d skipped rows name nothing the operator opted out of, the first of them %s; they summarise scenarios and cannot be held against the discovery document", len(unnamed), unnamed[0])
 	}
 	if l.document == nil {
 		if len(targets) > 0 {

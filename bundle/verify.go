@@ -65,6 +65,7 @@ func read(c *collector, opts Options, data []byte) *parsed {
 	if value == nil {
 		return nil
 	}
+	c.secrets.learnTestKeys(value)
 	c.secrets.walk(value, func(pointer, what string) {
 		c.reject(KindSecret, "%s holds %s", orElse(pointer, "the root"), what)
 	})
@@ -115,6 +116,12 @@ func judge(c *collector, opts Options, p *parsed) {
 		c.report.Durability = &r
 		if !r.Derived {
 			c.reject(KindRungUnderivable, "the rung %s is claimed: %s", p.Durability.Rung, summary(r.Reasons))
+		}
+		if l.deployment != "" {
+			// The rung of what ran beside the suite is nobody's claim about the served host; rows that contradict it
+			// are still a defect of the file.
+			r.Derived, r.Reasons = false, append([]string{companionReason}, r.Reasons...)
+			c.note("the rung %s is claimed, and this bundle cannot show it: %s", p.Durability.Rung, companionReason)
 		}
 	}
 	checkCompanion(c, opts, p)

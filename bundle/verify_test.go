@@ -75,19 +75,21 @@ func TestBuildRefuses(t *testing.T) {
 		change func(*bundle.Input)
 		kind   bundle.Kind // "" for an error of another type
 	}{
-		"no rows":             {func(in *bundle.Input) { in.Rows, in.Claims = nil, nil }, bundle.KindSchema},
-		"no discovery":        {func(in *bundle.Input) { in.Discovery = nil }, ""},
-		"HTML discovery":      {func(in *bundle.Input) { in.Discovery = []byte("<html>") }, ""},
-		"discovery array":     {func(in *bundle.Input) { in.Discovery = []byte("[]") }, ""},
-		"duplicate discovery": {func(in *bundle.Input) { in.Discovery = []byte(`{"a":1,"a":2}`) }, ""},
-		"disposition":         {func(in *bundle.Input) { in.Rows[0].Result = "passed" }, ""},
-		"negative assertions": {func(in *bundle.Input) { in.Rows[0].Assertions = -1 }, ""},
-		"not UTF-8":           {func(in *bundle.Input) { in.Rows[0].Detail = "partial-witness: \xff" }, ""},
-		"duplicate row":       {func(in *bundle.Input) { in.Rows = append(in.Rows, in.Rows[3]) }, bundle.KindDuplicateRow},
-		"vacuous pass":        {func(in *bundle.Input) { in.Rows[3].Assertions = 0 }, bundle.KindVacuousPass},
-		"missing reason":      {func(in *bundle.Input) { in.Rows[4].Detail = "" }, bundle.KindMissingReason},
-		"opted out":           {func(in *bundle.Input) { in.Rows[5].Detail = bundle.OptOutDetail("replay") }, bundle.KindOptedOutAdvertised},
-		"rung":                {func(in *bundle.Input) { in.Rung = bundle.RungSingleInstance }, bundle.KindRungUnderivable},
+		"no rows":              {func(in *bundle.Input) { in.Rows, in.Claims = nil, nil }, bundle.KindSchema},
+		"no discovery":         {func(in *bundle.Input) { in.Discovery = nil }, ""},
+		"HTML discovery":       {func(in *bundle.Input) { in.Discovery = []byte("<html>") }, ""},
+		"discovery array":      {func(in *bundle.Input) { in.Discovery = []byte("[]") }, ""},
+		"duplicate discovery":  {func(in *bundle.Input) { in.Discovery = []byte(`{"a":1,"a":2}`) }, ""},
+		"disposition":          {func(in *bundle.Input) { in.Rows[0].Result = "passed" }, ""},
+		"negative assertions":  {func(in *bundle.Input) { in.Rows[0].Assertions = -1 }, ""},
+		"not UTF-8":            {func(in *bundle.Input) { in.Rows[0].Detail = "partial-witness: \xff" }, ""},
+		"duplicate row":        {func(in *bundle.Input) { in.Rows = append(in.Rows, in.Rows[3]) }, bundle.KindDuplicateRow},
+		"vacuous pass":         {func(in *bundle.Input) { in.Rows[3].Assertions = 0 }, bundle.KindVacuousPass},
+		"missing reason":       {func(in *bundle.Input) { in.Rows[4].Detail = "" }, bundle.KindMissingReason},
+		"opted out":            {func(in *bundle.Input) { in.Rows[5].Detail = bundle.OptOutDetail("replay") }, bundle.KindOptedOutAdvertised},
+		"opted out, sloppily":  {func(in *bundle.Input) { in.Rows[5].Detail = "Operator opt-out:eventlog" }, bundle.KindOptedOutAdvertised},
+		"opted out of nothing": {func(in *bundle.Input) { in.Rows[5].Detail = "not run" }, bundle.KindOptOutUnnamed},
+		"rung":                 {func(in *bundle.Input) { in.Rung = bundle.RungSingleInstance }, bundle.KindRungUnderivable},
 		"duplicate claim": {func(in *bundle.Input) {
 			in.Claims = append(in.Claims, bundle.Claim{ID: in.Claims[0].ID, EvidenceTier: "steward"})
 		}, bundle.KindDuplicateProfile},
@@ -278,9 +280,15 @@ func TestProseIsNoSecret(t *testing.T) {
 	for _, text := range []string{
 		"the bearer authentication-challenge was refused", "a bearer credential-interrupt-is-raised here", "testKeyPrefix ow2k_",
 		"authorization: required by the host", "WWW-Authenticate: Bearer realm=\"x\"", "ow2. is the prefix", "eyJ is how a token begins",
-		"the private key is PEM", "bearer.test.ts", "401 without Authorization",
+		"the private key is PEM", "bearer.test.ts", "401 without Authorization", "basic authentication is refused",
+		"Basic dGVzdA==", "Authorization: Bearer [redacted:key]", "authorization: required, see RFC 9110 §11.6.2",
+		"Authorization: openwop.requirement.0198.task-get-read-only", "http://127.0.0.1:3838/a@b", "spiffe://example/a:b@c",
+		"https://user@host.example/", "https://user:***@host.example/", "https://user:[redacted:key]@host.example/",
+		"task-survives-disconnect-after-20-seconds", "sk-is-no-key-by-itself-here", "AKIA begins a key", "xoxb- begins a token",
+		"ghp_ and github_pat_ begin tokens", "ow2k_ begins test keys, ow2k_short too",
 	} {
 		in := bundletest.Small()
+		in.Discovery = bundletest.Encode(withTestKeys("ow2k_"))
 		in.Rows[4].Detail = text
 		_, err := bundle.Build(in)
 		assert.NoError(t, err, text)
@@ -290,6 +298,7 @@ func TestProseIsNoSecret(t *testing.T) {
 func TestOptOutsNobodyNamesAreNoted(t *testing.T) {
 	t.Parallel()
 	in := bundletest.Small()
+	in.Rows[5].ID = "openwop.scenario.v2-forms"
 	in.Rows[5].Detail = "operator opted the profile or family out (OPENWOP_OPTED_OUT_PROFILES)"
 	r := bundle.Verify(encoded(t, bundletest.Signed(in, bundletest.Key("host"))), bundle.Options{})
 	assert.True(t, r.Sound)

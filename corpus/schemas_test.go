@@ -47,8 +47,13 @@ func closedDoc(doc string) string {
 
 func TestSchemas(t *testing.T) {
 	t.Parallel()
+	checkSchemas(t, schemaCases(t))
+}
+
+func checkSchemas(t *testing.T, cases []schemaCase) {
+	t.Helper()
 	c := mustLoad(t)
-	for _, tc := range schemaCases(t) {
+	for _, tc := range cases {
 		t.Run(tc.schema, func(t *testing.T) {
 			t.Parallel()
 			for _, doc := range tc.valid {

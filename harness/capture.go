@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -148,8 +149,16 @@ func (t *tape) streamed(number int, s *Stream) {
 	defer t.mu.Unlock()
 	e := &t.exchanges[number-1]
 	st := &StreamTape{Frames: []FrameTape{}, ClosedBy: closure, ClosedMs: millis(ended.Sub(e.Started))}
+	var whole bytes.Buffer
+	for _, f := range frames {
+		whole.Write(f.Raw)
+	}
+	divided := t.redact.hides(whole.String()) // over frames that each look harmless
 	for _, f := range frames {
 		raw, enc := t.redact.body(f.Raw)
+		if divided {
+			raw, enc = withheld, ""
+		}
 		ends := []string{}
 		for _, l := range f.LineEnds() {
 			ends = append(ends, string(l))

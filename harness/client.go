@@ -96,6 +96,20 @@ func newClient(base *url.URL, credentials Credentials, tlsConfig *tls.Config) *c
 	return &client{base: base, credentials: credentials, plain: transport(true), stream: transport(false)}
 }
 
+// errSwitched is what a 101 answer comes to. Its body would be the connection
+// itself, which no deadline of the request reaches.
+var errSwitched = errors.New("the host answered 101 and left HTTP")
+
+// do sends a request. An answer that ends HTTP on the connection is a failure.
+func (c *client) do(h *http.Client, req *http.Request) (*http.Response, error) {
+	res, err := h.Do(req)
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		res.Body.Close()
+		return nil, errSwitched
+	}
+	return res, err
+}
+
 func (c *client) close() {
 	c.plain.CloseIdleConnections()
 	c.stream.CloseIdleConnections()

@@ -24,7 +24,7 @@ func (e *CredentialError) Hint() string { return e.Who.supply() }
 // the scenarios to judge.
 func (r *run) checkCredentials(ctx context.Context) error {
 	t := &T{ctx: ctx, run: r, tape: r.capture.tape("credentials", "the keys given"), log: &observations{}}
-	for _, who := range []Identity{Primary, OtherTenant, ReadOnly} {
+	for _, who := range []Identity{Primary, OtherTenant, ReadOnly, Production} {
 		if !r.credentials.Has(who) {
 			continue
 		}

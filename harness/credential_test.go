@@ -37,7 +37,7 @@ func TestCredentialsAreChecked(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	})
 	run := func(c Credentials) error {
-		_, err := Run(context.Background(), Options{BaseURL: host.URL, Corpus: loaded(t), Credentials: c, CheckCredentials: true})
+		_, err := Run(context.Background(), Options{BaseURL: host.URL, Corpus: loaded(t), Credentials: c, Preflight: true})
 		return err
 	}
 	assert.NoError(t, run(Credentials{Primary: "right-key-of-a-tenant"}))

@@ -62,7 +62,7 @@ func (r *run) discover(ctx context.Context) (*Discovery, error) {
 		return nil, &DiscoveryError{URL: req.URL.String(), Why: why, Hint: hint, Err: err}
 	}
 	started := time.Now()
-	res, err := r.client.plain.Do(req)
+	res, err := r.client.do(r.client.plain, req)
 	if err != nil {
 		return fail(transportReason(err), transportHint(err), err)
 	}

@@ -10,6 +10,7 @@ const (
 	Primary     Identity = iota // full key of the first tenant; what requests use unless told otherwise
 	OtherTenant                 // full key of a second tenant
 	ReadOnly                    // key of the first tenant that may only read
+	Production                  // key of the first tenant that is not a test key
 	Anonymous                   // no credential at all
 	Unknown                     // a well-formed credential the host never issued
 )
@@ -22,6 +23,8 @@ func (i Identity) String() string {
 		return "other tenant"
 	case ReadOnly:
 		return "read-only key"
+	case Production:
+		return "production key"
 	case Anonymous:
 		return "anonymous caller"
 	case Unknown:
@@ -38,6 +41,8 @@ func (i Identity) supply() string {
 		return "give it with --other-tenant-key-env VAR or other_tenant_key_env in wopcert.yaml"
 	case ReadOnly:
 		return "give it with --read-only-key-env VAR or read_only_key_env in wopcert.yaml"
+	case Production:
+		return "give it with --production-key-env VAR or production_key_env in wopcert.yaml"
 	}
 	return "it needs none"
 }
@@ -47,6 +52,7 @@ type Credentials struct {
 	Primary     string
 	OtherTenant string
 	ReadOnly    string
+	Production  string
 }
 
 // unknownKey is what the Unknown identity presents. It is no secret.
@@ -65,6 +71,8 @@ func (c Credentials) key(who Identity) string {
 		return c.OtherTenant
 	case ReadOnly:
 		return c.ReadOnly
+	case Production:
+		return c.Production
 	case Unknown:
 		return unknownKey
 	}

@@ -40,10 +40,11 @@ type Options struct {
 	Progress    Progress      // nil for none
 	TLS         *tls.Config   // nil for the machine's trust roots
 
-	// CheckCredentials asks the host about every key before the run and ends it
-	// with a *CredentialError when one is refused: with a wrong key most rows
-	// would be blocked for a reason that is not the host's.
-	CheckCredentials bool
+	// Preflight ends the run before its first test when what the operator gave
+	// cannot be right: with a *CredentialError when the host refuses a key, since
+	// most rows would be blocked for a reason that is not the host's, and with an
+	// *OptOutError when the host advertises a family that is opted out of.
+	Preflight bool
 }
 
 // Results is what a run saw. Rows are complete: every requirement of every
@@ -137,7 +138,10 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 	if r.progress != nil {
 		r.progress.Discovered(r.host)
 	}
-	if o.CheckCredentials {
+	if o.Preflight {
+		if i := slices.IndexFunc(o.OptOuts, d.Advertises); i >= 0 {
+			return nil, &OptOutError{Family: o.OptOuts[i]}
+		}
 		if err := r.checkCredentials(ctx); err != nil {
 			return nil, err
 		}
@@ -146,6 +150,14 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 	r.finish(o.Scenarios, ctx.Err() != nil)
 	r.results.Duration = time.Since(started)
 	return r.results, nil
+}
+
+// OptOutError is an opt-out of a family that the host advertises, which every
+// verifier would reject (conformance.md, "Certification").
+type OptOutError struct{ Family string }
+
+func (e *OptOutError) Error() string {
+	return fmt.Sprintf("the host advertises %s, so it cannot be opted out of", e.Family)
 }
 
 // Discover reads a host's discovery document and nothing else. The address may
@@ -165,6 +177,7 @@ func newRun(base *url.URL, o Options) *run {
 		"primary-key":      o.Credentials.Primary,
 		"other-tenant-key": o.Credentials.OtherTenant,
 		"read-only-key":    o.Credentials.ReadOnly,
+		"production-key":   o.Credentials.Production,
 	}
 	for label, value := range o.Canaries {
 		secrets[label] = value

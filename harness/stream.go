@@ -76,7 +76,7 @@ func (s *Stream) pump(ctx context.Context, body io.Reader) Closure {
 		if n > 0 {
 			s.mu.Lock()
 			s.reader.Feed(buf[:n], time.Now())
-			over := s.reader.Size() > MaxStream || len(s.reader.Frames()) > MaxFrames || len(s.reader.Comments()) > MaxFrames
+			over := s.overLimit()
 			s.signal()
 			s.mu.Unlock()
 			if over {

@@ -35,6 +35,10 @@ func (t *T) Corpus() *corpus.Corpus { return t.run.corpus }
 // Credentials reports whether requests of an identity can be sent.
 func (t *T) Has(who Identity) bool { return t.run.credentials.Has(who) }
 
+// Discloses reports whether a text from the host holds one of the run's
+// credentials, in any spelling, or a secret that is known by its shape.
+func (t *T) Discloses(text string) bool { return t.run.capture.redact.text(text) != text }
+
 // Expect asserts that a requirement holds. A check that does not hold fails
 // the requirement; the test goes on, and the result says whether it held.
 func (t *T) Expect(id requirements.ID, c Check) bool {
@@ -92,7 +96,7 @@ func (t *T) Do(r Request) *Response {
 		return out
 	}
 	out.Request, out.url = req.Method+" "+req.URL.String(), req.URL
-	res, err := t.run.client.plain.Do(req)
+	res, err := t.run.client.do(t.run.client.plain, req)
 	if err == nil {
 		out.Status, out.Header = res.StatusCode, res.Header
 		out.Body, out.Truncated, err = readBounded(res.Body, MaxBody)
@@ -119,7 +123,7 @@ func (t *T) Stream(r Request) *Stream {
 	}
 	s.Response.Request, s.Response.url = req.Method+" "+req.URL.String(), req.URL
 	timer := time.AfterFunc(headerTimeout, cancel)
-	res, err := t.run.client.stream.Do(req)
+	res, err := t.run.client.do(t.run.client.stream, req)
 	if !timer.Stop() && t.ctx.Err() == nil {
 		// The timer has cancelled the request, also where headers came at that
 		// very moment.

@@ -33,6 +33,9 @@ type (
 	// Event is one entry of a Log, and Draft what becomes one.
 	Event = eventlog.Event
 	Draft = eventlog.Draft
+	// Annotation and Artifact are what a Store keeps beside the logs.
+	Annotation = eventlog.Annotation
+	Artifact   = eventlog.Artifact
 	// RecordKey, RecordState and Response belong to the idempotency records of a Store.
 	RecordKey   = eventlog.RecordKey
 	RecordState = eventlog.RecordState
@@ -43,8 +46,9 @@ type (
 	Outcome = engine.Outcome
 	// NodeType gives a typeId its meaning.
 	NodeType = engine.NodeType
-	// Call, Values and NodeError are what a NodeType works with.
+	// Call, Entry, Values and NodeError are what a NodeType works with.
 	Call      = engine.Call
+	Entry     = engine.Entry
 	Values    = engine.Values
 	NodeError = engine.NodeError
 )
@@ -70,6 +74,8 @@ const (
 	ScopeRunsCreate   = "runs:create"
 	ScopeRunsRead     = "runs:read"
 	ScopeRunsCancel   = "runs:cancel"
+	ScopeRunsAnnotate = "runs:annotate"
+	ScopeArtifactRead = "artifacts:read"
 )
 
 // Credential is one API key as an operator configures it. The host keeps only its digest.
@@ -97,12 +103,14 @@ type SigningKey struct {
 // Implementation names the host in discovery.
 type Implementation struct{ Name, Version, Vendor, URL string }
 
-// Limits bound what the host takes. The first three are advertised under limits, MaxPageSize under runList.
+// Limits bound what the host takes. The first four are advertised under limits, MaxPageSize under runList.
 type Limits struct {
 	MaxRequestBodyBytes int64
 	MaxRunDuration      time.Duration
 	MaxNodeExecutions   int
-	MaxPageSize         int
+	// MaxLoopIterations bounds the turns of an orchestrator in one run.
+	MaxLoopIterations int
+	MaxPageSize       int
 	// MaxActiveRuns and MaxStreams protect the process: beyond them createRun and streamRunEvents answer 429.
 	MaxActiveRuns int64
 	MaxStreams    int64
@@ -127,7 +135,16 @@ type Config struct {
 	// NodeTypes are further node types beside the core ones.
 	NodeTypes []NodeType
 	// KeepAlive is the time between keep-alive comments of a stream, at most 30 s (events.md §SSE frames).
-	KeepAlive      time.Duration
+	KeepAlive time.Duration
+	// Families are further capability records, or other facets of the host's own, laid over these facet by facet; a
+	// nil value takes a family or a facet out. The host behaves as it advertises: what a family gates is served, or refused,
+	// accordingly. status, since, until and witness are the contract's and are not given here.
+	Families map[string]map[string]any
+	// NoDiff leaves out diffRun, which is optional (runs.md §Surface).
+	NoDiff bool
+	// DurabilityHook serves POST /host/durability/kill, with which a test has accepted work delivered a second time.
+	// It is no operation of the protocol.
+	DurabilityHook bool
 	Limits         Limits
 	Implementation Implementation
 	// MinClientVersion is advertised and enforced (versioning.md §1.5); "" does neither.
@@ -165,8 +182,8 @@ func DefaultConfig() (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	full := []string{ScopeManifestRead, ScopeRunsCreate, ScopeRunsRead, ScopeRunsCancel}
-	read := []string{ScopeManifestRead, ScopeRunsRead}
+	full := []string{ScopeManifestRead, ScopeRunsCreate, ScopeRunsRead, ScopeRunsCancel, ScopeRunsAnnotate, ScopeArtifactRead}
+	read := []string{ScopeManifestRead, ScopeRunsRead, ScopeArtifactRead}
 	return Config{
 		Clock:  clock.Real{},
 		Store:  store,
@@ -179,11 +196,13 @@ func DefaultConfig() (Config, error) {
 			{Name: KeyProduction, Key: newKey("wop_live_"), Tenant: "tenant-a", SubjectID: "operator-a", Scopes: full},
 		},
 		Fixtures:  workflows,
-		KeepAlive: 15 * time.Second,
+		KeepAlive: time.Second,
 		Limits: Limits{
-			MaxRequestBodyBytes: 1 << 20, MaxRunDuration: 10 * time.Minute, MaxNodeExecutions: 1000, MaxPageSize: 100,
+			MaxRequestBodyBytes: 1 << 20, MaxRunDuration: 10 * time.Minute, MaxNodeExecutions: 1000, MaxLoopIterations: 100,
+			MaxPageSize:   100,
 			MaxActiveRuns: 50_000, MaxStreams: 10_000, WriteTimeout: 10 * time.Second,
 		},
+		DurabilityHook:   true,
 		Implementation:   Implementation{Name: "wopcert-reference-host", Version: "1.0.0", Vendor: "wopcert"},
 		MinClientVersion: corpus.ProtocolVersion,
 		AllowedOrigins:   []string{"*"},
@@ -215,7 +234,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("the clock, store, sender and ids must be set; start from DefaultConfig")
 	case c.KeepAlive <= 0 || c.KeepAlive > MaxKeepAlive:
 		return fmt.Errorf("keep-alive %v: it must be more than 0 and at most %v", c.KeepAlive, MaxKeepAlive)
-	case c.Limits.MaxRequestBodyBytes < 1 || c.Limits.MaxNodeExecutions < 1 || c.Limits.MaxPageSize < 1 ||
+	case c.Limits.MaxRequestBodyBytes < 1 || c.Limits.MaxNodeExecutions < 1 || c.Limits.MaxLoopIterations < 1 || c.Limits.MaxPageSize < 1 ||
 		c.Limits.MaxActiveRuns < 1 || c.Limits.MaxStreams < 1 || c.Limits.WriteTimeout <= 0:
 		return fmt.Errorf("every limit must be at least 1")
 	case c.Limits.MaxRunDuration < time.Second:

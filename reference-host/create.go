@@ -22,6 +22,8 @@ type createBody struct {
 	ScopeID      string          `json:"scopeId"`
 	CallbackURL  *string         `json:"callbackUrl"`
 	Mode         string          `json:"mode"`
+	EvalSuiteRef string          `json:"evalSuiteRef"`
+	AgentID      string          `json:"agentId"`
 	Configurable json.RawMessage `json:"configurable"`
 	Tags         []string        `json:"tags"`
 	Metadata     json.RawMessage `json:"metadata"`
@@ -30,14 +32,11 @@ type createBody struct {
 // configurable holds the members of run options the host acts on (runs.md §Run options).
 type configurable struct {
 	Run struct {
-		RecursionLimit json.Number `json:"recursionLimit"`
-		RunTimeoutMs   json.Number `json:"runTimeoutMs"`
+		RecursionLimit    json.Number `json:"recursionLimit"`
+		RunTimeoutMs      json.Number `json:"runTimeoutMs"`
+		MaxLoopIterations json.Number `json:"maxLoopIterations"`
 	} `json:"run"`
-	AI struct {
-		Provider      *string         `json:"provider"`
-		CredentialRef *string         `json:"credentialRef"`
-		MockProvider  json.RawMessage `json:"mockProvider"`
-	} `json:"ai"`
+	AI         aiOptions                  `json:"ai"`
 	Extensions map[string]json.RawMessage `json:"extensions"`
 }
 
@@ -69,7 +68,11 @@ func (h *Host) createRun(r *request) (*answer, error) {
 	if err := h.checkCreate(r, &body, &run); err != nil {
 		return nil, err
 	}
-	definition, err := h.resolveWorkflow(&body, value, &run)
+	resolve := func() (*workflow.Definition, error) { return h.resolveWorkflow(&body, value, &run) }
+	if body.Mode == modeEval {
+		resolve = func() (*workflow.Definition, error) { return h.resolveEval(&body, &run) }
+	}
+	definition, err := resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +90,11 @@ func (h *Host) checkCreate(r *request, body *createBody, run *eventlog.Run) erro
 		return h.codes.foreignTenant("tenantId") // the tenant comes from the credential, never from the body
 	case body.CallbackURL != nil:
 		return h.codes.invalid("callbackUrl", "This host delivers no interrupt callbacks.")
-	case body.Mode == "eval":
-		return h.codes.needsCapability("agents.evalSuite")
-	case body.Residency != nil:
-		return h.codes.region()
+	case body.Mode == modeEval && !h.advertises(evalCapability):
+		return h.codes.needsCapability(evalCapability)
+	}
+	if err := h.checkResidency(body.Residency); err != nil {
+		return err
 	}
 	if err := h.forceEngine(r, run); err != nil {
 		return err
@@ -118,7 +122,7 @@ func (h *Host) forceEngine(r *request, run *eventlog.Run) error {
 // checkOptions applies the rules of the sections of configurable that the schema cannot, and sets the run's limits.
 func (h *Host) checkOptions(r *request, body *createBody, run *eventlog.Run) error {
 	limits := h.config.Limits
-	run.MaxNodeExecutions = limits.MaxNodeExecutions
+	run.MaxNodeExecutions, run.MaxLoopIterations = limits.MaxNodeExecutions, limits.MaxLoopIterations
 	run.Deadline = run.CreatedAt.Add(limits.MaxRunDuration)
 	if body.Configurable == nil {
 		return nil
@@ -127,15 +131,8 @@ func (h *Host) checkOptions(r *request, body *createBody, run *eventlog.Run) err
 	if err := json.Unmarshal(body.Configurable, &options); err != nil {
 		return h.codes.malformed(err)
 	}
-	switch {
-	case options.AI.Provider != nil:
-		return h.codes.invalid("configurable.ai.provider", "This host serves no AI provider.")
-	case options.AI.CredentialRef != nil:
-		return h.codes.credentialRef()
-	case options.AI.MockProvider != nil && r.principal.production:
-		return h.codes.mockProvider()
-	case options.AI.MockProvider != nil:
-		return h.codes.invalid("configurable.ai.mockProvider", "This host serves no mock provider.")
+	if err := h.checkAI(r, &options.AI); err != nil {
+		return err
 	}
 	for org := range options.Extensions {
 		if !h.registeredOrg(org) {
@@ -144,6 +141,9 @@ func (h *Host) checkOptions(r *request, body *createBody, run *eventlog.Run) err
 	}
 	if wanted, ok := whole(options.Run.RecursionLimit); ok {
 		run.MaxNodeExecutions = int(min(wanted, int64(limits.MaxNodeExecutions)))
+	}
+	if wanted, ok := whole(options.Run.MaxLoopIterations); ok {
+		run.MaxLoopIterations = int(min(wanted, int64(limits.MaxLoopIterations)))
 	}
 	if wanted, ok := whole(options.Run.RunTimeoutMs); ok {
 		limit := min(wanted, limits.MaxRunDuration.Milliseconds())
@@ -167,8 +167,8 @@ func (h *Host) resolveWorkflow(body *createBody, value any, run *eventlog.Run) (
 	if !ok {
 		return nil, h.codes.missing("workflow")
 	}
-	if capability := h.capabilityFor(definition); capability != "" {
-		return nil, h.codes.needsCapability(capability)
+	if refusal := h.blocked[body.WorkflowID]; refusal != nil {
+		return nil, refusal
 	}
 	if object, ok := value.(map[string]any); ok {
 		if err := definition.CheckConfigurable(object["configurable"]); err != nil {
@@ -189,16 +189,25 @@ func (h *Host) resolveWorkflow(body *createBody, value any, run *eventlog.Run) (
 		}
 		return nil, err
 	}
-	if definition.TimeoutMs > 0 {
-		own := run.CreatedAt.Add(time.Duration(min(definition.TimeoutMs, math.MaxInt32)) * time.Millisecond)
-		if own.Before(run.Deadline) {
-			run.Deadline = own
-		}
+	limitByWorkflow(run, definition)
+	if definition.Loop != nil {
+		run.Orchestrator = definition.Loop.AgentID
 	}
 	return definition, nil
 }
 
-// dedup reads OpenWOP-Dedup (runs.md §Request headers). Enforcing needs a scope to enforce.
+// limitByWorkflow shortens the run's time to the workflow's own.
+func limitByWorkflow(run *eventlog.Run, definition *workflow.Definition) {
+	if definition.TimeoutMs <= 0 {
+		return
+	}
+	own := run.CreatedAt.Add(time.Duration(min(definition.TimeoutMs, math.MaxInt32)) * time.Millisecond)
+	if own.Before(run.Deadline) {
+		run.Deadline = own
+	}
+}
+
+// dedup reads OpenWOP-Dedup (runs.md §Request headers). A run without a scopeId claims none, so it duplicates none.
 func (h *Host) dedup(r *request, body *createBody) (bool, error) {
 	fields := r.Header.Values("OpenWOP-Dedup")
 	switch {
@@ -206,10 +215,8 @@ func (h *Host) dedup(r *request, body *createBody) (bool, error) {
 		return false, nil
 	case len(fields) > 1 || fields[0] != "enforce":
 		return false, h.codes.invalid("OpenWOP-Dedup", "The only value of OpenWOP-Dedup is enforce.")
-	case body.ScopeID == "":
-		return false, h.codes.invalid("scopeId", "OpenWOP-Dedup: enforce needs a scopeId.")
 	}
-	return true, nil
+	return body.ScopeID != "", nil
 }
 
 // start records the run and hands it to the engine. The first event is in the log before anybody learns the id.
@@ -230,6 +237,6 @@ func (h *Host) start(r *request, run eventlog.Run, definition *workflow.Definiti
 	h.engine.Start(log, definition)
 	path := "/runs/" + project(run.ID)
 	return jsonAnswer(http.StatusCreated, created{
-		RunID: run.ID, Status: statusRunning, EventsURL: path + "/events", StatusURL: path,
+		RunID: run.ID, Status: eventlog.StatusRunning, EventsURL: path + "/events", StatusURL: path,
 	}), nil
 }

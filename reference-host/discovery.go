@@ -34,16 +34,14 @@ func (h *Host) record(family string, facets map[string]any) (map[string]any, err
 	return r, nil
 }
 
-// families are what the host advertises: exactly what it keeps the whole obligation of.
-func (h *Host) families() map[string]map[string]any {
+// coreFamilies are those every run has to do with.
+func (h *Host) coreFamilies() familySet {
 	limits := h.config.Limits
-	return map[string]map[string]any{
+	return familySet{
 		// The log is ordered, append-only and never renumbered. No facet: there is one engine, so there is no
 		// ordering across engines to state.
 		"eventLog": nil,
 		"limits": {
-			// No node here emits an envelope or asks anybody anything: the rounds are none.
-			"clarificationRounds": 0, "schemaRounds": 0, "envelopesPerTurn": 0,
 			"maxNodeExecutions":   limits.MaxNodeExecutions,
 			"maxRunDurationMs":    limits.MaxRunDuration.Milliseconds(),
 			"maxRequestBodyBytes": limits.MaxRequestBodyBytes,
@@ -81,6 +79,7 @@ func (h *Host) buildDiscovery() error {
 		"fixtures":              listed,
 		"testing": map[string]any{
 			"testKeyPrefix":           TestKeyPrefix,
+			"mockProviders":           h.mockProviders(),
 			"forceEngineVersionRange": map[string]any{"min": minForcedEngine, "max": maxForcedEngine},
 		},
 	}
@@ -90,7 +89,7 @@ func (h *Host) buildDiscovery() error {
 	if len(h.config.SigningKeys) > 0 {
 		document["signingKeys"] = signingKeys(h.config.SigningKeys)
 	}
-	for family, facets := range h.families() {
+	for family, facets := range h.families {
 		record, err := h.record(family, facets)
 		if err != nil {
 			return err

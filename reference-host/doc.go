@@ -1,8 +1,9 @@
 // Package referencehost is a complete OpenWOP v2 host in the memory of one process. It is what the suite is tested
 // against, and what a client author or a newcomer starts to have a real host on loopback within a second.
 //
-// An event log per run is the only state (events.md). Creating a run writes its first event; the engine appends the
-// rest; the snapshot, the list, the stream and the poll are folds of the log. Time comes from one Clock, ids from one
+// An event log per run is the only state a run has (events.md). Creating a run writes its first event; the engine appends
+// the rest; the snapshot, the list, the stream and the poll are folds of the log. Annotations and the content of
+// artifacts are kept beside the logs; the log announces an artifact and knows of no annotation. Time comes from one Clock, ids from one
 // IDs, everything persistent from one Store, and every request to the outside leaves through one Sender. All four are
 // interfaces of Config, and Config.Wrap puts handlers in front of the host's own, so that a test, a fault or a variant
 // changes the host from outside: the host's own code knows of none.

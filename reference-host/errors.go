@@ -34,6 +34,10 @@ type errorCodes struct {
 	keyInFlight         corpus.ErrorCode
 	alreadyActive       corpus.ErrorCode
 	runTerminal         corpus.ErrorCode
+	stateConflict       corpus.ErrorCode
+	nodeConfig          corpus.ErrorCode
+	tooDeep             corpus.ErrorCode
+	forkPoint           corpus.ErrorCode
 	tooLarge            corpus.ErrorCode
 	mediaType           corpus.ErrorCode
 	capabilityRequired  corpus.ErrorCode
@@ -55,6 +59,8 @@ func newErrorCodes(contract *corpus.Corpus) (*errorCodes, error) {
 		"not_found": &codes.notFound, "protocol_version_unsupported": &codes.versionUnsupported,
 		"idempotency_key_mismatch": &codes.keyMismatch, "idempotency_in_flight": &codes.keyInFlight,
 		"run_already_active": &codes.alreadyActive, "run_terminal": &codes.runTerminal,
+		"run_state_conflict": &codes.stateConflict, "fork_point_invalid": &codes.forkPoint,
+		"node_config_invalid": &codes.nodeConfig, "sub_chain_depth_exceeded": &codes.tooDeep,
 		"payload_too_large": &codes.tooLarge, "unsupported_media_type": &codes.mediaType,
 		"capability_required": &codes.capabilityRequired, "residency_unavailable": &codes.residency,
 		"client_version_unsupported": &codes.clientVersion, "rate_limited": &codes.rateLimited,
@@ -80,12 +86,17 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.code.Code + ": " + r.message }
 
-func (r *refusal) answer() *answer {
+// envelope is the error envelope (errors.md §The envelope).
+func (r *refusal) envelope() map[string]any {
 	envelope := map[string]any{"error": r.code.Code, "message": r.message}
 	if len(r.details) > 0 {
 		envelope["details"] = r.details
 	}
-	a := jsonAnswer(r.code.HTTPStatus, envelope)
+	return envelope
+}
+
+func (r *refusal) answer() *answer {
+	a := jsonAnswer(r.code.HTTPStatus, r.envelope())
 	for name, values := range r.header {
 		a.header[name] = values
 	}
@@ -179,7 +190,7 @@ func (c *errorCodes) foreignID() *refusal {
 }
 
 func (c *errorCodes) credentialRef() *refusal {
-	return refuse(c.credentialForbidden, "This host holds no credential for any AI provider.",
+	return refuse(c.credentialForbidden, "The reference names no credential this host would use.",
 		map[string]any{"field": "configurable.ai.credentialRef"})
 }
 
@@ -215,6 +226,24 @@ func (c *errorCodes) ended(status string) *refusal {
 	return refuse(c.runTerminal, "The run has already ended.", map[string]any{"runStatus": status})
 }
 
+// conflict refuses what the run's status does not permit; the details name the status (runs.md §Pause and resume).
+func (c *errorCodes) conflict(status string) *refusal {
+	return refuse(c.stateConflict, "The run's status does not permit that.", map[string]any{"runStatus": status})
+}
+
+func (c *errorCodes) tooManyRuns(most int) *refusal {
+	return refuse(c.validation, "One request cancels no more runs than that.", map[string]any{"field": "runIds", "maxRunIds": most})
+}
+
+// noChildWorkflow refuses a run that would start one of a workflow that is not here (execution.md §subWorkflow).
+func (c *errorCodes) noChildWorkflow(id string) *refusal {
+	return refuse(c.nodeConfig, "A node starts a run of a workflow this host does not hold.", map[string]any{"workflowId": id})
+}
+
+func (c *errorCodes) noForkPoint(last int64) *refusal {
+	return refuse(c.forkPoint, "The source run's log has no such sequence to fork from.", map[string]any{"lastSequence": last})
+}
+
 func (c *errorCodes) bodyTooLarge(limit int64) *refusal {
 	return refuse(c.tooLarge, "The request body is larger than this host accepts.", map[string]any{"maxRequestBodyBytes": limit})
 }
@@ -229,7 +258,7 @@ func (c *errorCodes) needsCapability(capability string) *refusal {
 }
 
 func (c *errorCodes) region() *refusal {
-	return refuse(c.residency, "This host places no run by region.", map[string]any{"field": "residency.region"})
+	return refuse(c.residency, "This host places no run in that region.", map[string]any{"field": "residency.region"})
 }
 
 func (c *errorCodes) oldClient(minimum string) *refusal {

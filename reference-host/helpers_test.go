@@ -57,9 +57,9 @@ func start(t testing.TB, change ...func(*referencehost.Config)) *testHost {
 	return &testHost{t: t, url: server.URL, host: host, keys: keys, checker: check, contract: contract}
 }
 
-// withClock makes the host run on a clock that stands still.
+// withClock makes the host run on a clock that stands still, with keep-alives far enough apart to stay out of sight.
 func withClock(manual *referencehost.ManualClock) func(*referencehost.Config) {
-	return func(c *referencehost.Config) { c.Clock = manual }
+	return func(c *referencehost.Config) { c.Clock, c.KeepAlive = manual, 20*time.Second }
 }
 
 func manualClock() *referencehost.ManualClock {

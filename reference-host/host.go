@@ -11,9 +11,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"wopcert/corpus"
 	"wopcert/reference-host/internal/engine"
+	"wopcert/reference-host/internal/evals"
 	"wopcert/reference-host/internal/workflow"
 )
 
@@ -29,9 +31,15 @@ type Host struct {
 	engine     *engine.Engine
 	principals []*principal
 	workflows  map[string]*workflow.Definition
+	blocked    map[string]*refusal // why no run of a workflow can be created, nil when one can
+	suites     map[string]*evals.Suite
+	evalRun    *workflow.Definition
+	heartbeat  *heartbeat
 	table      []route
 	handler    http.Handler
 
+	// families is the effective set: what is advertised, and what every gate reads.
+	families       familySet
 	versions       []string
 	minClient      *version
 	discovery      []byte
@@ -93,15 +101,26 @@ func newHost(config Config) (*Host, error) {
 		return nil, err
 	}
 	h.config.Keys = nil // from here on there are digests only
+	if err := h.settleFamilies(); err != nil {
+		return nil, err
+	}
 	h.engine, err = engine.New(engine.Config{
 		Clock: config.Clock, Sender: config.Sender, EventID: config.IDs.Opaque, Logger: h.logger,
-		Nodes: slices.Concat(engine.CoreTypes(), config.NodeTypes), MaxActive: config.Limits.MaxActiveRuns,
+		Nodes: slices.Concat(engine.CoreTypes(), h.contentTypes(), config.NodeTypes), MaxActive: config.Limits.MaxActiveRuns,
+		Children: children{h}, DeadLetters: h.advertises("deadLetter"),
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := h.loadWorkflows(); err != nil {
 		return nil, err
+	}
+	if err := h.loadEvals(); err != nil {
+		return nil, err
+	}
+	h.heartbeat = &heartbeat{
+		clock: config.Clock, predicate: h.engine.Accepting,
+		interval: time.Duration(h.facetInt(1, "heartbeat", "minIntervalSec")) * time.Second,
 	}
 	if err := h.buildDiscovery(); err != nil {
 		return nil, err
@@ -129,7 +148,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// gatedTypes are the reserved node types that only a host advertising the family runs, and the family's name
+// gatedTypes are the reserved node types that only a host advertising the family, or facet, runs, and its name
 // (runs.md §Refusals).
 func gatedTypes() map[string]string {
 	return map[string]string{
@@ -138,8 +157,8 @@ func gatedTypes() map[string]string {
 		"core.clarificationGate":       "interrupt",
 		"core.interrupt":               "interrupt",
 		"core.subWorkflow":             "subWorkflow",
-		"core.orchestrator.supervisor": "multiAgent",
-		"core.dispatch":                "multiAgent",
+		"core.orchestrator.supervisor": "agents.orchestrator",
+		"core.dispatch":                "agents.dispatch",
 	}
 }
 
@@ -161,7 +180,14 @@ func (h *Host) loadWorkflows() error {
 				errs = append(errs, fmt.Errorf("workflow %s: node %s: there is no node type %s", definition.ID, node.ID, node.TypeID))
 			}
 		}
+		if definition.MapsInputs() && !h.advertises("subWorkflow.inputMapping") {
+			errs = append(errs, fmt.Errorf("workflow %s: inputMapping needs the facet subWorkflow.inputMapping", definition.ID))
+		}
 		h.workflows[definition.ID] = definition
+	}
+	h.blocked = make(map[string]*refusal)
+	for id := range h.workflows {
+		h.blocked[id] = h.block(id, make(map[string]bool))
 	}
 	return errors.Join(errs...)
 }
@@ -170,8 +196,8 @@ func (h *Host) loadWorkflows() error {
 func (h *Host) capabilityFor(definition *workflow.Definition) string {
 	gated := gatedTypes()
 	for _, node := range definition.Nodes {
-		if !h.engine.Runs(node.TypeID) {
-			return gated[node.TypeID]
+		if gate := gated[node.TypeID]; gate != "" && (!h.advertises(gate) || !h.engine.Runs(node.TypeID)) {
+			return gate
 		}
 	}
 	return ""

@@ -211,7 +211,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	_, path := h.create(`{"workflowId":"conformance-noop"}`)
 	for _, request := range [][2]string{
 		{"GET", "/"}, {"GET", "/nothing"}, {"GET", "/runs/"}, {"GET", "//runs"}, {"GET", "/runs/../runs"}, {"GET", path + "/"},
-		{"GET", path + "/events/"}, {"GET", path + "/events/poll/x"}, {"GET", path + "/artifacts/a"}, {"POST", path + ":pause"},
+		{"GET", path + "/events/"}, {"GET", path + "/events/poll/x"}, {"GET", path + "/artifacts/a"}, {"POST", path + ":stop"},
 		{"DELETE", path}, {"PUT", "/runs"}, {"POST", wellKnown}, {"GET", path + "/cancel"}, {"HEAD", path + "/events"}, {"OPTIONS", "/runs"},
 		{"BREW", "/runs"}, {"GET", "/openapi.json"}, {"GET", "/metrics"},
 	} {

@@ -87,14 +87,19 @@ func isSegment(s string, shortest, longest int) bool {
 // the bare form is refused (identity.md §5).
 func (h *Host) runID(segment string, p *principal) (string, error) {
 	id, ok := unproject(segment)
-	tenant, opaque, bound := strings.Cut(id, "/")
-	if !ok || !bound || !isSegment(strings.TrimPrefix(tenant, "anon:"), 1, maxTenantLength) || !isSegment(opaque, minOpaqueLength, maxOpaqueLength) {
+	if !ok || !isRunID(id) {
 		return "", h.codes.invalid("runId", "A runId is <tenantId>/<opaque>, as one path segment.")
 	}
-	if tenant != p.tenant() {
+	if tenant, _, _ := strings.Cut(id, "/"); tenant != p.tenant() {
 		return "", h.codes.foreignID()
 	}
 	return id, nil
+}
+
+// isRunID reports whether s matches the grammar of tenant-bound ids (identity.md §5).
+func isRunID(s string) bool {
+	tenant, opaque, bound := strings.Cut(s, "/")
+	return bound && isSegment(strings.TrimPrefix(tenant, "anon:"), 1, maxTenantLength) && isSegment(opaque, minOpaqueLength, maxOpaqueLength)
 }
 
 // isAuthorID reports whether s matches the grammar of ids that authors choose (identity.md §5).

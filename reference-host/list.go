@@ -68,7 +68,7 @@ func (q *listQuery) project(log eventlog.Log) (*projection, error) {
 		return nil, nil
 	}
 	state, err := projectLog(log)
-	if err != nil || q.status != "" && state.status != q.status {
+	if err != nil || q.status != "" && state.status() != q.status {
 		return nil, err
 	}
 	return state, nil
@@ -83,7 +83,8 @@ func runStatuses() []string {
 }
 
 func (h *Host) listQuery(r *request) (listQuery, error) {
-	values, err := h.query(r, "limit", "cursor", "workflowId", "status")
+	// A filter the host does not advertise is ignored (runs.md §List).
+	values, err := h.query(r, slices.Concat([]string{"limit", "cursor"}, h.facetWords("runList", "filters"))...)
 	query := listQuery{limit: h.config.Limits.MaxPageSize}
 	if err != nil {
 		return query, err

@@ -52,7 +52,7 @@ func (h *Host) pollRunEvents(r *request) (*answer, error) {
 			}
 		}
 		if waited || len(response.Events) > 0 || state.terminal() {
-			response.LastSequence, response.Status, response.IsTerminal = state.last, state.status, state.terminal()
+			response.LastSequence, response.Status, response.IsTerminal = state.last, state.status(), state.terminal()
 			return jsonAnswer(http.StatusOK, response), nil
 		}
 		if !over.armed {

@@ -9,19 +9,10 @@ import (
 	"wopcert/reference-host/internal/eventlog"
 )
 
-// The run states this host projects (runs.md §Snapshot).
-const (
-	statusPending   = "pending"
-	statusRunning   = "running"
-	statusCompleted = "completed"
-	statusFailed    = "failed"
-	statusCancelled = "cancelled"
-)
-
 // projection is the fold of a log that every reader of a run shares: snapshot, list, poll and the values stream.
 type projection struct {
 	run       eventlog.Run
-	status    string
+	standing  eventlog.Standing
 	started   time.Time
 	ended     time.Time
 	last      int64
@@ -31,7 +22,7 @@ type projection struct {
 }
 
 func newProjection(run eventlog.Run) *projection {
-	return &projection{run: run, status: statusPending, last: -1, variables: run.Variables}
+	return &projection{run: run, standing: eventlog.NewStanding(run), last: -1, variables: run.Variables}
 }
 
 // project folds a whole log.
@@ -40,7 +31,11 @@ func projectLog(log eventlog.Log) (*projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newProjection(log.Run())
+	return foldEvents(log.Run(), events)
+}
+
+func foldEvents(run eventlog.Run, events []eventlog.Event) (*projection, error) {
+	p := newProjection(run)
 	for _, event := range events {
 		if err := p.apply(event); err != nil {
 			return nil, err
@@ -52,15 +47,14 @@ func projectLog(log eventlog.Log) (*projection, error) {
 // apply folds one event. Types it does not know change nothing but the sequence.
 func (p *projection) apply(event eventlog.Event) error {
 	p.last = event.Sequence
+	p.standing.Apply(&event)
 	switch event.Type {
 	case eventlog.RunStarted:
-		p.status, p.started = statusRunning, event.Timestamp
-	case eventlog.RunCompleted:
-		p.status, p.ended = statusCompleted, event.Timestamp
-	case eventlog.RunCancelled:
-		p.status, p.ended = statusCancelled, event.Timestamp
+		p.started = event.Timestamp
+	case eventlog.RunCompleted, eventlog.RunCancelled:
+		p.ended = event.Timestamp
 	case eventlog.RunFailed:
-		p.status, p.ended = statusFailed, event.Timestamp
+		p.ended = event.Timestamp
 		var payload struct {
 			Error json.RawMessage `json:"error"`
 		}
@@ -92,9 +86,9 @@ func (p *projection) setVariable(name string, value json.RawMessage) {
 	p.variables[name] = value
 }
 
-func (p *projection) terminal() bool {
-	return p.status == statusCompleted || p.status == statusFailed || p.status == statusCancelled
-}
+func (p *projection) status() string { return p.standing.Status() }
+
+func (p *projection) terminal() bool { return p.standing.Ended() }
 
 // etag is derived from the latest sequence: every observable change of a run is an event (runs.md §Caching and
 // encoding).
@@ -106,6 +100,10 @@ type snapshot struct {
 	WorkflowID            string                     `json:"workflowId"`
 	Status                string                     `json:"status"`
 	Owner                 eventlog.Owner             `json:"owner"`
+	CurrentNodeID         string                     `json:"currentNodeId,omitempty"`
+	Agent                 *agentRef                  `json:"agent,omitempty"`
+	RunOrchestrator       *agentRef                  `json:"runOrchestrator,omitempty"`
+	ParentRunID           string                     `json:"parentRunId,omitempty"`
 	EventLogSchemaVersion int                        `json:"eventLogSchemaVersion"`
 	EngineVersion         int                        `json:"engineVersion"`
 	StartedAt             string                     `json:"startedAt,omitempty"`
@@ -118,9 +116,22 @@ type snapshot struct {
 	Error                 json.RawMessage            `json:"error,omitempty"`
 }
 
+// agentRef names an agent (agent-ref schema).
+type agentRef struct {
+	AgentID string `json:"agentId"`
+}
+
 func (p *projection) snapshot() snapshot {
+	var agent, orchestrator *agentRef
+	if p.run.Eval != nil {
+		agent = &agentRef{p.run.Eval.AgentID}
+	}
+	if p.run.Orchestrator != "" {
+		orchestrator = &agentRef{p.run.Orchestrator}
+	}
 	return snapshot{
-		RunID: p.run.ID, WorkflowID: p.run.WorkflowID, Status: p.status, Owner: p.run.Owner,
+		RunID: p.run.ID, WorkflowID: p.run.WorkflowID, Status: p.status(), Owner: p.run.Owner,
+		CurrentNodeID: p.standing.Node(), Agent: agent, RunOrchestrator: orchestrator, ParentRunID: p.run.ForkOf,
 		EventLogSchemaVersion: eventLogSchemaVersion, EngineVersion: p.run.EngineVersion,
 		StartedAt: stamp(p.started), CompletedAt: stamp(p.ended),
 		Inputs: p.run.Inputs, Variables: p.variables, Configurable: p.run.Configurable,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,9 @@ import (
 type seen struct {
 	id, path string
 	events   []json.RawMessage
+	// source is what the run was forked from, and from how much of its log the run begins with.
+	source *seen
+	from   int
 }
 
 // TestRandomOperationsKeepTheLogsInvariants drives a host with random operations from several clients at once, reads
@@ -28,7 +32,8 @@ func TestRandomOperationsKeepTheLogsInvariants(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			manual := manualClock()
-			h := start(t, withClock(manual), withTalker)
+			h := start(t, withClock(manual), withTalker, withReplay,
+				withNode("test.flaky", failsTimes(20)), withWorkflow("flaky", "[]", []string{`f test.flaky {} {"retry":{"maxAttempts":3,"backoffMs":100}}`}), withFan)
 			done := make(chan struct{})
 			go func() { // time passes while the clients work
 				for {
@@ -55,20 +60,27 @@ func TestRandomOperationsKeepTheLogsInvariants(t *testing.T) {
 			var all []string
 			for _, own := range runs {
 				for _, run := range own {
-					h.finish(run.path)
+					h.wind(t, run.path)
 					run.read(t, h)
 					run.check(t, h)
 					all = append(all, run.id)
 				}
 			}
 			close(done)
-			listed, _ := h.page("?limit=100")
-			for cursor := ""; len(listed) < len(all); {
+			listed, cursor := h.page("?limit=100")
+			for cursor != "" {
 				var more []string
 				more, cursor = h.page("?limit=100&cursor=" + cursor)
 				listed = append(listed, more...)
 			}
-			assert.ElementsMatch(t, all, listed)
+			assert.Subset(t, listed, all)
+			for _, id := range listed {
+				if !slices.Contains(all, id) { // a child, which no client knows of
+					child := &seen{id: id, path: runPath(id)}
+					child.read(t, h)
+					child.check(t, h)
+				}
+			}
 		})
 	}
 }
@@ -81,12 +93,18 @@ func operate(t *testing.T, h *testHost, random *rand.Rand, runs []*seen) []*seen
 			fmt.Sprintf(`{"workflowId":"conformance-delay","inputs":{"delayMs":%d}}`, random.IntN(2000)),
 			fmt.Sprintf(`{"workflowId":"conformance-cancellable","configurable":{"version":1,"run":{"runTimeoutMs":%d}}}`, 1+random.IntN(3000)),
 			`{"workflowId":"conformance-multi-node","configurable":{"version":1,"run":{"recursionLimit":1}}}`,
+			fmt.Sprintf(`{"workflowId":"wopcert-two-delays","inputs":{"firstMs":%d,"secondMs":%d}}`, random.IntN(1000), random.IntN(1000)),
+			`{"workflowId":"fan"}`, `{"workflowId":"flaky"}`, `{"workflowId":"conformance-interrupt-external-event","configurable":{"version":1,"run":{"runTimeoutMs":2000}}}`,
+			`{"workflowId":"conformance-dispatch-loop"}`, `{"workflowId":"conformance-subworkflow-parent"}`,
+			`{"workflowId":"conformance-artifact-emit"}`, `{"workflowId":"conformance-conversation-lifecycle"}`, goldenEval, slowEval,
+			`{"workflowId":"conformance-stream-text","configurable":{"version":1,"ai":{"mockProvider":{"id":"stream-text","config":{"delayMsPerToken":100}}}}}`,
+			`{"workflowId":"wopcert-envelope-emit","inputs":{"emissions":[` + note("c-1", `{"schemaVersion":1}`) + `,` + modelRefuses + `]}}`,
 		}
 		id, path := h.create(bodies[random.IntN(len(bodies))])
 		return append(runs, &seen{id: id, path: path})
 	}
 	run := runs[random.IntN(len(runs))]
-	switch random.IntN(4) {
+	switch random.IntN(8) {
 	case 0:
 		r := h.call("POST", run.path+"/cancel", `{"reason":"random"}`)
 		assert.Contains(t, []int{200, 409}, r.StatusCode)
@@ -95,12 +113,45 @@ func operate(t *testing.T, h *testHost, random *rand.Rand, runs []*seen) []*seen
 	case 2:
 		frames := h.stream(run.path + "/events?streamMode=" + []string{"updates", "values", "debug", "messages,updates"}[random.IntN(4)])
 		if random.IntN(2) == 0 {
-			collect(t, frames)
+			next(t, frames)
 		}
 	case 3:
 		h.call("GET", run.path, "")
+	case 4, 5:
+		r := h.call("POST", run.path+":pause", []string{"", `{"drainPolicy":"immediate"}`}[random.IntN(2)])
+		assert.Contains(t, []int{202, 409}, r.StatusCode)
+	case 6:
+		r := h.call("POST", run.path+":resume", "")
+		assert.Contains(t, []int{202, 409}, r.StatusCode)
+	case 7:
+		if run.read(t, h); len(run.events) == 0 {
+			return runs
+		}
+		fork := &seen{source: run, from: random.IntN(len(run.events))}
+		r := h.call("POST", run.path+":fork", fmt.Sprintf(`{"mode":"branch","fromSeq":%d}`, fork.from))
+		if assert.Equal(t, 201, r.StatusCode, string(r.body)) {
+			fork.id = r.json(t)["runId"].(string)
+			fork.path = runPath(fork.id)
+			return append(runs, fork)
+		}
 	}
 	return runs
+}
+
+// wind brings a run to its end, out of every pause it is in or comes to.
+func (h *testHost) wind(t *testing.T, path string) {
+	for {
+		switch status := h.call("GET", path, "").json(t)["status"]; status {
+		case "completed", "failed", "cancelled":
+			return
+		case "paused":
+			r := h.call("POST", path+":resume", "")
+			assert.Contains(t, []int{202, 409}, r.StatusCode)
+		default:
+			after := len(h.events(path)) - 1
+			h.call("GET", fmt.Sprintf("%s/events/poll?timeout=1&afterSequence=%d", path, after), "")
+		}
+	}
 }
 
 // read takes the log and holds it to what was read before.
@@ -119,6 +170,7 @@ func (s *seen) read(t *testing.T, h *testHost) {
 // check holds the finished log to its invariants, and the snapshot to a fold of the log made here.
 func (s *seen) check(t *testing.T, h *testHost) {
 	require.NotEmpty(t, s.events)
+	s.checkHistory(t)
 	status, ids, open := "pending", map[string]bool{}, map[string]bool{}
 	variables := map[string]any{}
 	var last time.Time
@@ -132,16 +184,27 @@ func (s *seen) check(t *testing.T, h *testHost) {
 		assert.Equal(t, i, event.Sequence)
 		assert.Equal(t, s.id, event.RunID)
 		assert.False(t, ids[event.EventID], "an event id came twice")
-		if event.CausationID != "" {
-			assert.True(t, ids[event.CausationID], "an event was caused by one that does not precede it")
+		if event.CausationID != "" && event.CausationID != "c-1" { // the correlationId of an envelope is a cause too
+			assert.True(t, ids[event.CausationID], "%s was caused by an event that does not precede it", event.Type)
 		}
 		ids[event.EventID] = true
 		at, err := time.Parse(time.RFC3339, event.Timestamp)
 		require.NoError(t, err)
 		assert.False(t, at.Before(last), "time ran backwards")
 		last = at
-		assert.Contains(t, []string{"pending", "running"}, status, "%s follows the terminal event", event.Type)
+		assert.Contains(t, []string{"pending", "running", "paused"}, status, "%s follows the terminal event", event.Type)
+		if status == "paused" && i >= s.from {
+			assert.Contains(t, []string{"run.resumed", "run.cancelled"}, event.Type, "a pause was left by something else")
+		}
 		switch event.Type {
+		case "run.paused", "run.resumed":
+			if i >= s.from { // else it is history and changes nothing
+				status = map[string]string{"run.paused": "paused", "run.resumed": "running"}[event.Type]
+			}
+			open = map[string]bool{}
+		case "node.retried":
+			assert.True(t, open[event.NodeID], "a node was tried again that had not started")
+			delete(open, event.NodeID)
 		case "run.started":
 			assert.Zero(t, i)
 			status = "running"
@@ -166,4 +229,27 @@ func (s *seen) check(t *testing.T, h *testHost) {
 	}
 	assert.Equal(t, `"`+strconv.Itoa(len(s.events)-1)+`"`, r.Header.Get("ETag"))
 	assert.Equal(t, status == "failed", snapshot["error"] != nil)
+}
+
+// checkHistory holds the beginning of a fork to the log it was taken from, byte for byte but for the ids of the run.
+func (s *seen) checkHistory(t *testing.T) {
+	if s.source == nil {
+		return
+	}
+	require.GreaterOrEqual(t, len(s.events), s.from)
+	for i := range s.from {
+		assert.Equal(t, anonymous(t, s.source.events[i]), anonymous(t, s.events[i]))
+	}
+}
+
+// anonymous is an event without the ids that belong to its run.
+func anonymous(t *testing.T, event json.RawMessage) string {
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(event, &members))
+	for _, name := range []string{"eventId", "runId", "causationId"} {
+		delete(members, name)
+	}
+	encoded, err := json.Marshal(members)
+	require.NoError(t, err)
+	return string(encoded)
 }

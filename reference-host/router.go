@@ -1,7 +1,9 @@
 package referencehost
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,8 +18,9 @@ type request struct {
 	*http.Request
 	principal *principal // nil on an operation without authentication
 	operation *corpus.Operation
-	// id is the decoded path parameter, "" where the path has none; a runId is bound to the caller's tenant.
-	id string
+	// id is the first decoded path parameter, "" where the path has none; a runId is bound to the caller's tenant.
+	// second is the second one, as it was decoded.
+	id, second string
 	// body is the request body of a mutating operation.
 	body []byte
 }
@@ -28,10 +31,33 @@ const bodyTimeout = 30 * time.Second
 // route ties an operation of the contract to the code that serves it. Exactly one of answer and stream is set.
 type route struct {
 	operation corpus.Operation
-	segments  []string // of the path; "{…}" is the parameter
-	answer    func(*request) (*answer, error)
-	stream    func(http.ResponseWriter, *request) error
+	// path is where the host serves the operation, "" for where the contract has it.
+	path     string
+	segments []segment
+	answer   func(*request) (*answer, error)
+	stream   func(http.ResponseWriter, *request) error
 }
+
+// segment is one segment of a path template: literal text, or a parameter that verb follows, as in {runId}:pause.
+type segment struct {
+	parameter     bool
+	literal, verb string
+}
+
+func parsePath(path string) (segments []segment) {
+	for text := range strings.SplitSeq(path, "/") {
+		name, verb, _ := strings.Cut(text, "}")
+		if strings.HasPrefix(name, "{") {
+			segments = append(segments, segment{parameter: true, verb: verb})
+		} else {
+			segments = append(segments, segment{literal: text})
+		}
+	}
+	return segments
+}
+
+// verb is what follows the parameter in the last segment, "" for a path without one.
+func (rt *route) verb() string { return rt.segments[len(rt.segments)-1].verb }
 
 // routes are the operations this host serves. Method, path, scope and gate are the contract's.
 func (h *Host) routes(contract *corpus.Corpus) ([]route, error) {
@@ -45,13 +71,17 @@ func (h *Host) routes(contract *corpus.Corpus) ([]route, error) {
 		"pollRunEvents":   {answer: h.pollRunEvents},
 		"streamRunEvents": {stream: h.streamRunEvents},
 	}
+	for _, part := range []map[string]route{h.controlRoutes(), h.contentRoutes()} {
+		maps.Copy(table, part)
+	}
 	routes := make([]route, 0, len(table))
 	for id, entry := range table {
 		operation, ok := contract.Operation(id)
 		if !ok {
 			return nil, fmt.Errorf("the contract has no operation %s", id)
 		}
-		entry.operation, entry.segments = operation, strings.Split(operation.Path, "/")
+		operation.Path = cmp.Or(entry.path, operation.Path)
+		entry.operation, entry.segments = operation, parsePath(operation.Path)
 		if operation.Mutating {
 			entry.answer = h.idempotent(entry.answer)
 		}
@@ -61,40 +91,65 @@ func (h *Host) routes(contract *corpus.Corpus) ([]route, error) {
 	return routes, nil
 }
 
-// match finds the routes of a path, whatever their method, and the decoded path parameter. The path is taken as it was
-// sent: nothing is cleaned, nothing redirected.
-func (h *Host) match(u *url.URL) (matched []*route, parameter string) {
+// match finds the routes of a path, whatever their method, and the decoded path parameters. The path is taken as it
+// was sent: nothing is cleaned, nothing redirected. No id ends in a verb, so a path that does is not also one without.
+func (h *Host) match(u *url.URL) (matched []*route, parameters [2]string) {
 	path := u.EscapedPath()
+	verb := false
 	for i := range h.table {
-		if value, ok := h.table[i].matches(path); ok {
-			matched, parameter = append(matched, &h.table[i]), value
+		rt := &h.table[i]
+		values, ok := rt.matches(path)
+		if !ok || verb && rt.verb() == "" {
+			continue
 		}
+		if rt.verb() != "" && !verb {
+			verb, matched = true, matched[:0]
+		}
+		matched, parameters = append(matched, rt), values
 	}
-	return matched, parameter
+	return matched, parameters
 }
 
-func (rt *route) matches(path string) (parameter string, ok bool) {
+func (rt *route) matches(path string) (parameters [2]string, ok bool) {
+	found := 0
 	for i, want := range rt.segments {
-		segment, rest, more := strings.Cut(path, "/")
+		text, rest, more := strings.Cut(path, "/")
 		if last := i == len(rt.segments)-1; more == last {
-			return "", false
+			return parameters, false
 		}
 		path = rest
-		if strings.HasPrefix(want, "{") {
-			decoded, err := url.PathUnescape(segment)
-			if err != nil || decoded == "" {
-				return "", false
-			}
-			parameter = decoded
-		} else if segment != want {
-			return "", false
+		if text == want.literal && !want.parameter {
+			continue
 		}
+		if !want.parameter && !strings.Contains(text, "%") {
+			return parameters, false
+		}
+		decoded, err := url.PathUnescape(text)
+		if err != nil {
+			return parameters, false
+		}
+		if !want.parameter {
+			if decoded != want.literal {
+				return parameters, false
+			}
+			continue
+		}
+		value, cut := strings.CutSuffix(decoded, want.verb)
+		if !cut || value == "" || found == len(parameters) {
+			return parameters, false
+		}
+		parameters[found] = value
+		found++
 	}
-	return parameter, true
+	return parameters, true
 }
 
 // ServeHTTP is the host's own handler: version, path, credential, scope, operation, in this order.
 func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
+	if h.config.DurabilityHook && r.URL.Path == durabilityPath {
+		h.serveDurability(w, r)
+		return
+	}
 	w.Header().Set("OpenWOP-Version", corpus.ProtocolVersion)
 	head := r.Method == http.MethodHead
 	defer func() {
@@ -106,7 +161,7 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 			h.codes.failure().answer().write(w, head)
 		}
 	}()
-	matched, parameter := h.match(r.URL)
+	matched, parameters := h.match(r.URL)
 	if origin := r.Header.Get("Origin"); origin != "" {
 		h.grantOrigin(w.Header(), origin)
 	}
@@ -114,7 +169,7 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 		h.preflight(w, matched)
 		return
 	}
-	response, err := h.dispatch(w, r, matched, parameter)
+	response, err := h.dispatch(w, r, matched, parameters)
 	if err != nil {
 		response = h.refusalOf(r, err).answer()
 	}
@@ -124,7 +179,7 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // dispatch returns the response, or nil when the operation has written one itself.
-func (h *Host) dispatch(w http.ResponseWriter, r *http.Request, matched []*route, parameter string) (*answer, error) {
+func (h *Host) dispatch(w http.ResponseWriter, r *http.Request, matched []*route, parameters [2]string) (*answer, error) {
 	if err := h.negotiate(r); err != nil {
 		return nil, err
 	}
@@ -136,7 +191,7 @@ func (h *Host) dispatch(w http.ResponseWriter, r *http.Request, matched []*route
 		}
 		return nil, refusal
 	}
-	call := &request{Request: r, operation: &selected.operation, id: parameter}
+	call := &request{Request: r, operation: &selected.operation, id: parameters[0], second: parameters[1]}
 	if selected.operation.Authenticated {
 		if err := h.checkClient(r); err != nil {
 			return nil, err
@@ -170,6 +225,10 @@ func (h *Host) serveStream(selected *route, w http.ResponseWriter, call *request
 func (h *Host) admit(call *request) (err error) {
 	if call.principal, err = h.authenticate(call.Request); err != nil {
 		return err
+	}
+	gate := call.operation.Gate
+	if gate != "" && !h.advertises(gate) || h.config.NoDiff && call.operation.ID == "diffRun" {
+		return h.codes.missing("resource") // runs.md §Surface
 	}
 	if err := h.authorize(call.principal, call.operation.Scope); err != nil {
 		return err

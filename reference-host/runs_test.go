@@ -161,7 +161,7 @@ func TestOptionsSurfaceUnchanged(t *testing.T) {
 
 func TestCreateRefusals(t *testing.T) {
 	t.Parallel()
-	h := start(t, func(c *referencehost.Config) { c.Unlisted = []fixtures.Workflow{conversation(t)} })
+	h := start(t, without("agents", "conversationPrimitive"), func(c *referencehost.Config) { c.Unlisted = []fixtures.Workflow{conversation(t)} })
 	long := strings.Repeat("x", 257)
 	cases := []struct {
 		name, body string
@@ -209,7 +209,6 @@ func TestCreateRefusals(t *testing.T) {
 		{"forced engine no number", `{"workflowId":"conformance-noop"}`, "validation_error", "OpenWOP-Force-Engine-Version", []string{"OpenWOP-Force-Engine-Version", "-1"}},
 		{"forced engine in production", `{"workflowId":"conformance-noop"}`, "force_engine_version_forbidden", "",
 			append(h.as(referencehost.KeyProduction), "OpenWOP-Force-Engine-Version", "1")},
-		{"dedup without scope", `{"workflowId":"conformance-noop"}`, "validation_error", "scopeId", []string{"OpenWOP-Dedup", "enforce"}},
 		{"dedup of another kind", `{"workflowId":"conformance-noop","scopeId":"s"}`, "validation_error", "OpenWOP-Dedup", []string{"OpenWOP-Dedup", "maybe"}},
 		{"read-only key", `{"workflowId":"conformance-noop"}`, "forbidden", "", h.as(referencehost.KeyReadOnly)},
 		{"media type", `{"workflowId":"conformance-noop"}`, "unsupported_media_type", "", []string{"Content-Type", "text/plain"}},

@@ -207,6 +207,9 @@ func (s *subscriber) take(event *eventlog.Event) error {
 	}
 	admitted := s.host.admittedBy(s.query.modes, event.Type)
 	if admitted == "" {
+		if event.Type == eventlog.NodeSuspended {
+			return s.flushBatch() // whoever waits for the run learns of it without delay, whatever the modes
+		}
 		return nil
 	}
 	if s.query.buffer > 0 {

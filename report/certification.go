@@ -69,6 +69,7 @@ type Reason struct {
 
 // Text writes the certification for a person.
 func (c *Certification) Text(w io.Writer) {
+	w = cleaner{w}
 	fmt.Fprintf(w, "%s  %s", strings.ToUpper(string(c.Verdict)), c.Host.URL)
 	if c.Host.Name != "" {
 		fmt.Fprintf(w, "  %s %s", c.Host.Name, c.Host.Version)
@@ -101,7 +102,11 @@ func (c *Certification) Text(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	if c.Out != "" {
-		fmt.Fprintf(w, "\nevidence: %s (%s)\n", c.Out, c.Attribution)
+		attribution := c.Attribution
+		if attribution == "" {
+			attribution = "no bundle"
+		}
+		fmt.Fprintf(w, "\nevidence: %s (%s)\n", c.Out, attribution)
 	}
 }
 
@@ -116,12 +121,25 @@ func (c *Certification) failures(w io.Writer) {
 	}
 }
 
+// reasons lists rows under their reason, since one missing key accounts for
+// many rows.
 func reasons(w io.Writer, title string, rows []Reason) {
 	if len(rows) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
+	var order []string
+	byReason := map[string][]string{}
 	for _, r := range rows {
-		fmt.Fprintf(w, "  %s\n    %s\n", r.Requirement, r.Reason)
+		if len(byReason[r.Reason]) == 0 {
+			order = append(order, r.Reason)
+		}
+		byReason[r.Reason] = append(byReason[r.Reason], strings.TrimPrefix(r.Requirement, "openwop.requirement."))
+	}
+	for _, reason := range order {
+		fmt.Fprintf(w, "  %s\n", reason)
+		for _, id := range byReason[reason] {
+			fmt.Fprintf(w, "    %s\n", id)
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (p *progress) Discovered(h *harness.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name, _ := harness.Get(h.Discovery.Document, "implementation", "name").(string)
-	p.line(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, name, strings.Join(h.Discovery.Versions(), ", ")))
+	p.line(Clean(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, name, strings.Join(h.Discovery.Versions(), ", "))))
 }
 
 func (p *progress) Started(scenario, test string) {

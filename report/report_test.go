@@ -44,8 +44,8 @@ FAILED openwop.requirement.0170.run-cancel  [a test]
   reproduce  wopcert certify --host http://h --scenario v2-run-cancel
 
 blocked: the suite could not observe these
-  openwop.requirement.x
-    no key
+  no key
+    x
 
 note: a note
 

@@ -10,6 +10,7 @@ import (
 
 // Verification writes what a verifier found for a person.
 func Verification(w io.Writer, name string, r *bundle.Report) {
+	w = cleaner{w}
 	switch {
 	case r.Older():
 		fmt.Fprintf(w, "BUNDLE VERSION %s  %s\n", r.BundleVersion, name)
@@ -45,14 +46,30 @@ func Verification(w io.Writer, name string, r *bundle.Report) {
 		fmt.Fprintf(w, "  required     %s is not certified\n", id)
 	}
 	if d := r.Durability; d != nil {
-		fmt.Fprintf(w, "  durability   %+v\n", *d)
+		fmt.Fprintf(w, "  durability   %s: %s\n", d.Claimed, derived(d.Derived, "derived from the rows", d.Reasons))
 	}
 	if c := r.Companion; c != nil {
-		fmt.Fprintf(w, "  companion    %+v\n", *c)
+		fmt.Fprintf(w, "  companion    %s\n", derived(c.Paired, fmt.Sprintf("paired; evidence for %s; %d other passes count toward nothing",
+			orNone(c.Evidence), c.Discarded), c.Reasons))
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(w, "  note         %s\n", n)
 	}
+}
+
+// derived says that something holds, or why it does not.
+func derived(ok bool, yes string, reasons []string) string {
+	if ok {
+		return yes
+	}
+	return "not derivable: " + strings.Join(reasons, "; ")
+}
+
+func orNone(ids []string) string {
+	if len(ids) == 0 {
+		return "no requirement"
+	}
+	return strings.Join(ids, ", ")
 }
 
 // about names the row or profile a rejection is about, unless its text does.

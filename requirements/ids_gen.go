@@ -8,20 +8,120 @@ const (
 	CapabilitiesDiscoveryEtag ID = "openwop.requirement.capabilities.discovery-etag"
 	// CapabilitiesDiscoveryIfNoneMatch: A discovery request whose If-None-Match holds the current ETag is answered 304 without a body and with OpenWOP-Version, and one whose If-None-Match holds another tag is answered 200 with the document. (capabilities.md, 1.1 Cache validators)
 	CapabilitiesDiscoveryIfNoneMatch ID = "openwop.requirement.capabilities.discovery-if-none-match"
+	// CapabilitiesExtensionOrgs: Each member of the discovery root's extensions is named <org>.<name> in lower-case kebab segments, and its organisation is none of the reserved ones. (capabilities.md, 3.2 extensions.<org>.<name>)
+	CapabilitiesExtensionOrgs ID = "openwop.requirement.capabilities.extension-orgs"
+	// ConformanceSeamsAdvertised: A host that answers an operation of the seams profile under /conformance/seams names the profile openwop-conformance-seams-v2 in conformance.seamsProfile of its discovery document. (conformance.md, The seams profile)
+	ConformanceSeamsAdvertised ID = "openwop.requirement.conformance.seams-advertised"
 	// ErrorsRegisteredStatus: The HTTP status of an error response is the one the registry holds for its error code. (errors.md, The envelope)
 	ErrorsRegisteredStatus ID = "openwop.requirement.errors.registered-status"
+	// EventsAllModes: A host serves all four stream modes. (events.md, Stream modes)
+	EventsAllModes ID = "openwop.requirement.events.all-modes"
+	// EventsAnnotationTargetRefused: An annotation whose target is of a kind that feedback.targets does not list is refused, and neither the list of annotations nor the log shows it. (events.md, Envelope, feedback and usage facets)
+	EventsAnnotationTargetRefused ID = "openwop.requirement.events.annotation-target-refused"
+	// EventsBatchCursor: A stream that is resumed with the id of a batch begins after the events of that batch: it repeats none of them and misses none that follows. (events.md, Batching and subscribers)
+	EventsBatchCursor ID = "openwop.requirement.events.batch-cursor"
+	// EventsBatchFlush: With bufferMs a terminal event and a node.suspended are sent at once, with everything before them, and do not wait for the buffer's time, judged with three seconds of tolerance. (events.md, Batching and subscribers)
+	EventsBatchFlush ID = "openwop.requirement.events.batch-flush"
+	// EventsBatchFrames: With bufferMs the frames that are named batch hold an array of one or more whole events, and all frames together hold the events of the unbuffered stream once and in order. (events.md, Batching and subscribers)
+	EventsBatchFrames ID = "openwop.requirement.events.batch-frames"
+	// EventsBatchId: The id of a batch is the highest sequence in it. (events.md, Batching and subscribers)
+	EventsBatchId ID = "openwop.requirement.events.batch-id"
+	// EventsCostEstimateStamped: A host that advertises providerUsage.costEstimates stamps costEstimateUsd on its provider.usage events. (events.md, Envelope, feedback and usage facets)
+	EventsCostEstimateStamped ID = "openwop.requirement.events.cost-estimate-stamped"
+	// EventsDebugComplete: A debug stream carries every event of the log in log order. (events.md, Stream modes)
+	EventsDebugComplete ID = "openwop.requirement.events.debug-complete"
+	// EventsEnvelopeAbsentMode: A host that states no envelopeStrictness.mode still checks: an envelope below the floor whose payload does not fit the advertised version is refused. (events.md, envelopeStrictness)
+	EventsEnvelopeAbsentMode ID = "openwop.requirement.events.envelope-absent-mode"
+	// EventsEnvelopeCatalogAbsent: A host that advertises supportedEnvelopes without kinds refuses every envelope whose kind is not universal. (events.md, supportedEnvelopes)
+	EventsEnvelopeCatalogAbsent ID = "openwop.requirement.events.envelope-catalog-absent"
+	// EventsEnvelopeCausation: Every event that an accepted envelope produces has the envelope's correlationId as its causationId, and there is at least one. (events.md, AI envelopes: E1–E5)
+	EventsEnvelopeCausation ID = "openwop.requirement.events.envelope-causation"
+	// EventsEnvelopeContractDistinct: The refusal by a node's envelope contract has another code than capability_required and leaves the refusal of a capability-gated node type in force. (events.md, Envelope contracts)
+	EventsEnvelopeContractDistinct ID = "openwop.requirement.events.envelope-contract-distinct"
+	// EventsEnvelopeContractRefused: A host that advertises envelopeContracts.advertised refuses a node whose envelope is neither universal nor in the node's accepted set, though the catalog has its kind, and accepts one that is. (events.md, Envelope contracts)
+	EventsEnvelopeContractRefused ID = "openwop.requirement.events.envelope-contract-refused"
+	// EventsEnvelopeDriftStrict: Under strict an envelope below the floor is refused with unknown_schema_version though its payload fits the advertised version. (events.md, envelopeStrictness)
+	EventsEnvelopeDriftStrict ID = "openwop.requirement.events.envelope-drift-strict"
+	// EventsEnvelopeDriftWarn: Under warn, and where no mode is stated, an envelope below the floor is judged against the advertised version: accepted when its payload fits, refused when it does not. (events.md, envelopeStrictness)
+	EventsEnvelopeDriftWarn ID = "openwop.requirement.events.envelope-drift-warn"
+	// EventsEnvelopeKindCatalog: A host that advertises supportedEnvelopes.kinds refuses an envelope whose kind is neither universal nor a member with unknown_envelope_kind, and accepts a member and a universal kind. (events.md, supportedEnvelopes)
+	EventsEnvelopeKindCatalog ID = "openwop.requirement.events.envelope-kind-catalog"
+	// EventsEnvelopeKindNamespaced: An envelope whose kind is neither universal nor of the ui. and media. families and is not under a registered organisation is refused, and no kind of supportedEnvelopes.kinds breaks the rule. (events.md, AI envelopes: E1–E5)
+	EventsEnvelopeKindNamespaced ID = "openwop.requirement.events.envelope-kind-namespaced"
+	// EventsEnvelopeMembersRequired: An envelope without correlationId or without meta.source is rejected: its node fails, and nothing is recorded as if it had been accepted under an invented value. (events.md, AI envelopes: E1–E5)
+	EventsEnvelopeMembersRequired ID = "openwop.requirement.events.envelope-members-required"
+	// EventsEnvelopePartial: The chunks of a partial emission are recorded under its one correlationId in the order of sequence, and the emission has no outcome before the chunk that ends it. (events.md, AI envelopes: E1–E5)
+	EventsEnvelopePartial ID = "openwop.requirement.events.envelope-partial"
+	// EventsEnvelopeReemission: An envelope with a correlationId that the run has recorded already yields the recorded outcome and adds no event. (events.md, AI envelopes: E1–E5)
+	EventsEnvelopeReemission ID = "openwop.requirement.events.envelope-reemission"
+	// EventsEnvelopeVersionAbove: An envelope whose schemaVersion is above the floor of its kind, 0 for a kind that schemaVersions.kinds does not list, is refused with unknown_schema_version in either strictness. (events.md, schemaVersions)
+	EventsEnvelopeVersionAbove ID = "openwop.requirement.events.envelope-version-above"
+	// EventsHostEventsStream: A host that advertises heartbeat streams its heartbeat messages as text/event-stream at the address it declares; each frame's data satisfies a heartbeat schema and names no run. (events.md, Host events)
+	EventsHostEventsStream ID = "openwop.requirement.events.host-events-stream"
+	// EventsLateWorkRefused: What a node produces after its run was cancelled or ran out of time adds no event after the terminal one. (events.md, The terminal event)
+	EventsLateWorkRefused ID = "openwop.requirement.events.late-work-refused"
+	// EventsMessagesChunks: A messages stream of a run with a streaming node carries the node's output.chunk payloads as ai.message.chunk frames, in order, the last one with isLast true, and nothing else. (events.md, Stream modes)
+	EventsMessagesChunks ID = "openwop.requirement.events.messages-chunks"
+	// EventsMessagesMeta: A chunk in the messages mode has meta with what the provider told: the last chunk has the finishReason and the usage. (events.md, Stream modes)
+	EventsMessagesMeta ID = "openwop.requirement.events.messages-meta"
+	// EventsMixedFrameNames: A frame of a stream of combined modes names in event the mode that admitted it. (events.md, Stream modes)
+	EventsMixedFrameNames ID = "openwop.requirement.events.mixed-frame-names"
+	// EventsMixedOrder: A stream of combined modes carries what each of them admits, in log order. (events.md, Stream modes)
+	EventsMixedOrder ID = "openwop.requirement.events.mixed-order"
+	// EventsPollBounded: A poll of a quiet live run answers 200 without events by the end of its timeout, judged with five seconds of tolerance, and a poll of a terminal run answers without waiting. (events.md, Poll)
+	EventsPollBounded ID = "openwop.requirement.events.poll-bounded"
+	// EventsPollLegacyParameters: The query parameters lastSequence and since are no cursors: a poll with one of them is refused or answers from sequence 0. (events.md, Poll)
+	EventsPollLegacyParameters ID = "openwop.requirement.events.poll-legacy-parameters"
+	// EventsPollWakes: A poll that waits for events answers when one arrives and not only when its timeout has passed, also when that event ends the run. (events.md, Poll)
+	EventsPollWakes ID = "openwop.requirement.events.poll-wakes"
+	// EventsRefusalCeiling: A run records no more envelope.refusal events than its configurable.ai.maxRefusals. (events.md, AI envelopes: E1–E5)
+	EventsRefusalCeiling ID = "openwop.requirement.events.refusal-ceiling"
+	// EventsRefusalNotRetried: An emission that the model refuses is recorded as one envelope.refusal and is not tried again. (events.md, AI envelopes: E1–E5)
+	EventsRefusalNotRetried ID = "openwop.requirement.events.refusal-not-retried"
 	// EventsSequence: The sequence of a run's events starts at 0 and strictly increases, and an event read again has the sequence it had before. (events.md, The envelope)
 	EventsSequence ID = "openwop.requirement.events.sequence"
 	// EventsSseCloseAfterTerminal: The host closes an event stream after it has sent the frame of the run's terminal event. (events.md, SSE frames)
 	EventsSseCloseAfterTerminal ID = "openwop.requirement.events.sse-close-after-terminal"
 	// EventsSseContentType: streamRunEvents answers with Content-Type text/event-stream. (events.md, SSE frames)
 	EventsSseContentType ID = "openwop.requirement.events.sse-content-type"
+	// EventsSseKeepAlive: On a quiet stream of a live run a comment arrives at least every 30 seconds, judged with two seconds of tolerance. (events.md, SSE frames)
+	EventsSseKeepAlive ID = "openwop.requirement.events.sse-keep-alive"
+	// EventsSubscribersServed: Each of many subscribers of one run gets the whole stream to its terminal event or is refused with 429 rate_limited and Retry-After; none is dropped silently. (events.md, Batching and subscribers)
+	EventsSubscribersServed ID = "openwop.requirement.events.subscribers-served"
+	// EventsTierOneAccepted: A host that advertises envelopes.tierOneSubsetCompliance accepts an envelope restricted to that subset from every provider in aiProviders.providers. (events.md, Envelope, feedback and usage facets)
+	EventsTierOneAccepted ID = "openwop.requirement.events.tier-one-accepted"
+	// EventsUpdatesMode: A host serves the stream mode updates, and serves it when streamMode is absent. (events.md, Stream modes)
+	EventsUpdatesMode ID = "openwop.requirement.events.updates-mode"
+	// EventsUpdatesTier: An updates stream carries the events of the log that the mode lists, all of them and in log order, and no other registered type. (events.md, Stream modes)
+	EventsUpdatesTier ID = "openwop.requirement.events.updates-tier"
+	// EventsValuesResumeSnapshot: A values stream that is resumed with Last-Event-ID begins with a state.snapshot frame. (events.md, Resuming with Last-Event-ID)
+	EventsValuesResumeSnapshot ID = "openwop.requirement.events.values-resume-snapshot"
+	// EventsValuesSnapshots: A values stream carries only state.snapshot frames, each a valid RunSnapshot, one after each transition of the updates tier, and the last one shows the run as it ended. (events.md, Stream modes)
+	EventsValuesSnapshots ID = "openwop.requirement.events.values-snapshots"
+	// EventsVendorDebugOnly: An event of a vendor type appears in the debug mode and in no other. (events.md, Stream modes)
+	EventsVendorDebugOnly ID = "openwop.requirement.events.vendor-debug-only"
+	// HeadersCorsPreflight: A preflight that grants the requesting origin admits the operation's method and every request header the contract declares for the operation, Authorization when it is authenticated and Content-Type when it takes a body, by name or by reflection; an asterisk does not admit Authorization. (headers.md, Cross-origin preflight)
+	HeadersCorsPreflight ID = "openwop.requirement.headers.cors-preflight"
+	// HeadersForceEngineVersionHonored: A run that a test key creates with OpenWOP-Force-Engine-Version inside testing.forceEngineVersionRange completes, and its snapshot and the events that carry engineVersion name the forced one. (headers.md, Request headers)
+	HeadersForceEngineVersionHonored ID = "openwop.requirement.headers.force-engine-version-honored"
+	// IdempotencyGetIgnoresKey: A GET takes no notice of an Idempotency-Key: two reads of a run with one key show the states of their own time and carry no replay marker. (idempotency.md, Layer 1: Idempotency-Key)
+	IdempotencyGetIgnoresKey ID = "openwop.requirement.idempotency.get-ignores-key"
 	// IdempotencyKeyMismatch: A createRun that repeats an Idempotency-Key with another body is refused 409 idempotency_key_mismatch and does not get the first response. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyKeyMismatch ID = "openwop.requirement.idempotency.key-mismatch"
+	// IdempotencyKeyScopedToOperation: One Idempotency-Key used on two operations names two records: the second operation is carried out. (idempotency.md, Layer 1: Idempotency-Key)
+	IdempotencyKeyScopedToOperation ID = "openwop.requirement.idempotency.key-scoped-to-operation"
+	// IdempotencyKeyTenantScope: One Idempotency-Key used by two tenants names two records: the second tenant gets a run of its own and nothing of the first one's. (idempotency.md, Layer 1: Idempotency-Key)
+	IdempotencyKeyTenantScope ID = "openwop.requirement.idempotency.key-tenant-scope"
+	// IdempotencyMutatingOperations: A repeated cancel, pause, resume or bulk cancel with the same Idempotency-Key and body gets the first one's response marked as a replay, whatever state the run is in by then, and acts once. (idempotency.md, Layer 1: Idempotency-Key)
+	IdempotencyMutatingOperations ID = "openwop.requirement.idempotency.mutating-operations"
+	// IdempotencyRefusalsNotCached: A 400 validation_error and a 403 are not kept under the Idempotency-Key: a corrected create, and one with a key that may, is carried out under the same Idempotency-Key. (idempotency.md, Layer 1: Idempotency-Key)
+	IdempotencyRefusalsNotCached ID = "openwop.requirement.idempotency.refusals-not-cached"
 	// IdempotencyReplay: A createRun repeated with the same Idempotency-Key and the same body gets the first response again, with the same runId and OpenWOP-Idempotent-Replay: true, and creates no second run. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyReplay ID = "openwop.requirement.idempotency.replay"
 	// IdentityUnauthenticatedRefused: A request to an authenticated operation with no credential, and one with a credential the host does not know, is refused 401 with a registered code of that status, while the same request with a valid credential is served. (identity.md, 2.1 The pipeline)
 	IdentityUnauthenticatedRefused ID = "openwop.requirement.identity.unauthenticated-refused"
+	// R0158DuplicateDelivery: Accepted work that is delivered twice performs each of its effects once: the effects the host reports for the run count every effect identity once. (idempotency.md, Layer 2: effect identity)
+	R0158DuplicateDelivery ID = "openwop.requirement.0158.duplicate-delivery"
 	// R0168AdvertisedFixturesExist: Every workflow id the discovery document lists under fixtures is held by the host: getWorkflow answers 200 with that workflow. (fixtures.md, Seeding contract)
 	R0168AdvertisedFixturesExist ID = "openwop.requirement.0168.advertised-fixtures-exist"
 	// R0169CapabilitiesRootClosedDottedKey: The major-2 discovery root holds no key with a dot in its name, host.* mirrors of version 1 included. (capabilities.md, 3. The closed root)
@@ -40,6 +140,12 @@ const (
 	R0169CapabilityRecordShapeUntilIffNotStable ID = "openwop.requirement.0169.capability-record-shape.until-iff-not-stable"
 	// R0169CapabilityRecordShapeUntilNotPast: The until of a capability record does not lie behind: a date is not before today, and a version is not below every protocol version the host lists. (capabilities.md, 2. The capability record)
 	R0169CapabilityRecordShapeUntilNotPast ID = "openwop.requirement.0169.capability-record-shape.until-not-past"
+	// R0169ProfilesDerivedOnlyDerivable: Whatever a profile's predicate reads is in the major-2 discovery root in the form the predicate reads, or absent: each family it names is a capability record, protocolVersions is an array and preferredVersion a string, so that every profile is decided from the document alone. (capabilities.md, 7. Profiles)
+	R0169ProfilesDerivedOnlyDerivable ID = "openwop.requirement.0169.profiles-derived-only.derivable"
+	// R0169ProfilesDerivedOnlyNoRootProfiles: The major-2 discovery root claims no profile: it has no member profiles, and neither auth nor a2a nor mcp lists profiles. (capabilities.md, 7. Profiles)
+	R0169ProfilesDerivedOnlyNoRootProfiles ID = "openwop.requirement.0169.profiles-derived-only.no-root-profiles"
+	// R0170ForkPrefixBoundary: A fork's log begins with the source's events whose sequence is below fromSeq, each with its type, sequence and payload, and what stands at fromSeq and after it is the fork's own execution. (runs.md, Fork)
+	R0170ForkPrefixBoundary ID = "openwop.requirement.0170.fork-prefix-boundary"
 	// R0170IdGrammarBareId: A runId path parameter holding only the opaque segment is refused 400 validation_error by a host that lists no version of major 1, and reaches the run of the caller's tenant under its bound id on a host that lists one. (identity.md, 5. Identifier grammars)
 	R0170IdGrammarBareId ID = "openwop.requirement.0170.id-grammar.bare-id"
 	// R0170IdGrammarEvents: In every event eventId is 16 to 128 characters out of A-Z a-z 0-9 . _ ~ -, runId is the tenant-bound id of the run, and nodeId and causationId, when present, match the grammar of their kind. (identity.md, 5. Identifier grammars)
@@ -56,8 +162,18 @@ const (
 	R0170OwnerSubjectRequiredNoPrincipal ID = "openwop.requirement.0170.owner-subject-required.no-principal"
 	// R0170OwnerSubjectRequiredSubject: The owner of a run snapshot is a closed object of tenant, optional workspace and subject, the subject is a valid closed Subject of the same tenant, and where discovery advertises auth.lanes its issuer is among the issuers of its lane. (identity.md, 1.1 Shape)
 	R0170OwnerSubjectRequiredSubject ID = "openwop.requirement.0170.owner-subject-required.subject"
+	// R0170RunAnnotationNotEvent: Recording an annotation, on a live or a terminal run, adds no event to the run's log and changes neither its last sequence nor its snapshot. (runs.md, Annotations)
+	R0170RunAnnotationNotEvent ID = "openwop.requirement.0170.run-annotation-not-event"
+	// R0170RunBulkCancel: bulkCancelRuns answers 200 with one result per id, ok true with status cancelling or cancelled for a live run, which then ends cancelled, and ok false with the error envelope for an unknown and for a terminal one. (runs.md, Bulk cancel)
+	R0170RunBulkCancel ID = "openwop.requirement.0170.run-bulk-cancel"
 	// R0170RunCancel: cancelRun on an active run answers 200 with runId and a status of cancelling or cancelled, after which the run becomes cancelled and logs run.cancelled; cancelRun on a run that is completed, failed or cancelled is refused 409 run_terminal. (runs.md, Cancel)
 	R0170RunCancel ID = "openwop.requirement.0170.run-cancel"
+	// R0170RunDiffIdentical: The diff of a terminal run with itself has divergedAtSeq null and no eventDiffs. (runs.md, Diff and ancestry)
+	R0170RunDiffIdentical ID = "openwop.requirement.0170.run-diff-identical"
+	// R0170RunForkRefusals: forkRun refuses branch without fromSeq and replay with a non-empty runOptionsOverlay with 400 validation_error, and a fromSeq that is not in the source log with 422 fork_point_invalid. (runs.md, Fork)
+	R0170RunForkRefusals ID = "openwop.requirement.0170.run-fork-refusals"
+	// R0170RunPauseResume: pauseRun answers 202 with status paused and records run.paused with the drainPolicy of the request, resumeRun answers 202 with status running and records run.resumed, and either in the wrong state is refused with 409: run_terminal for a terminal run, else run_state_conflict with details.runStatus. (runs.md, Pause and resume)
+	R0170RunPauseResume ID = "openwop.requirement.0170.run-pause-resume"
 	// R0170RunSnapshotEtag: A snapshot should come with a strong ETag; where the host sends one it changes with every observable transition of the run, stays equal while nothing changes, and getRun with a matching If-None-Match answers 304 without a body. (runs.md, Caching and encoding)
 	R0170RunSnapshotEtag ID = "openwop.requirement.0170.run-snapshot-etag"
 	// R0171ConfigurableClosedDottedKey: A createRun whose configurable has a dotted key such as ai.provider is refused 400 validation_error. (runs.md, Validation and persistence)
@@ -100,12 +216,20 @@ const (
 	R0171StreamModeRefusal ID = "openwop.requirement.0171.stream-mode-refusal"
 	// R0171StreamSseProjection: Each frame of a single-mode event stream has the event's sequence as id, its type as event, and as data an event equal to the one a poll returns for that sequence. (events.md, SSE frames)
 	R0171StreamSseProjection ID = "openwop.requirement.0171.stream-sse-projection"
+	// R0171WebhookEgressRefused: registerWebhook refuses a url that is not https, and one that leads to a loopback, private, link-local or metadata address, with 400 webhook_url_rejected. (webhooks.md, Egress)
+	R0171WebhookEgressRefused ID = "openwop.requirement.0171.webhook-egress-refused"
+	// R0172AdvertisedPathSpaceServed: A host that lists a 1.x and a 2.x version reaches under major 2 every operation of the path manifest that it answers under /v1: where the one answers, the other is no 404. (versioning.md, 1.2 Paths)
+	R0172AdvertisedPathSpaceServed ID = "openwop.requirement.0172.advertised-path-space-served"
 	// R0172CreatedRunReadable: createRun answers 201 with runId, eventsUrl and a status that is pending, running, waiting-approval, waiting-input or waiting-external, and at the base the request was made to GET /runs/{runId} and GET /runs/{runId}/events/poll answer 200 for that runId. (runs.md, Response)
 	R0172CreatedRunReadable ID = "openwop.requirement.0172.created-run-readable"
+	// R0172DualStackNegotiationCrossMajorRead: On a host that lists a 1.x and a 2.x version, a run created through /v1/runs without the header is readable through /runs under major 2 by its tenant-bound id, and each response names the version that produced it. (versioning.md, 5. The overlap)
+	R0172DualStackNegotiationCrossMajorRead ID = "openwop.requirement.0172.dual-stack-negotiation.cross-major-read"
 	// R0172DualStackNegotiationResponseHeader: The OpenWOP-Version of a response is <major>.<minor>, is listed in protocolVersions and has the major the request selected. (versioning.md, 1.4 The response header)
 	R0172DualStackNegotiationResponseHeader ID = "openwop.requirement.0172.dual-stack-negotiation.response-header"
 	// R0172DualStackNegotiationUnlistedMajor: A request that names a major missing from protocolVersions is refused 406 protocol_version_unsupported, with details.protocolVersions equal to the advertised list. (versioning.md, 1.3 The request header)
 	R0172DualStackNegotiationUnlistedMajor ID = "openwop.requirement.0172.dual-stack-negotiation.unlisted-major"
+	// R0172DualStackNegotiationV1PathMismatch: A request on a /v1 path whose OpenWOP-Version is not 1 is refused with 400 protocol_version_mismatch; a host that lists no 1.x version may answer 404, as for any path it does not have, and serves no operation there. (versioning.md, 1.3 The request header)
+	R0172DualStackNegotiationV1PathMismatch ID = "openwop.requirement.0172.dual-stack-negotiation.v1-path-mismatch"
 	// R0172MalformedBodyEnvelope: A createRun whose body is not JSON, is cut off, is not an object, or gives a member the wrong type is refused 400 validation_error in the error envelope, never with a 5xx status or a body of another form, and creates no run. (errors.md, The registry)
 	R0172MalformedBodyEnvelope ID = "openwop.requirement.0172.malformed-body-envelope"
 	// R0172MinClientVersion: A minClientVersion in discovery is <major>.<minor>; a request whose OpenWOP-Client-Version is below it is either served or refused 426 client_version_unsupported; a request at or above it is not refused for its version, and a malformed OpenWOP-Client-Version counts as absent and is never answered 400. (versioning.md, 1.5 Client precedence and minClientVersion)
@@ -128,22 +252,170 @@ const (
 	R0176EraStampUniversal ID = "openwop.requirement.0176.era-stamp-universal"
 	// R0176WellKnownOneResourceV2Representation: GET /.well-known/openwop with OpenWOP-Version: 2 answers 200 application/json with the major-2 document: it has protocolVersions with a 2.x version in it and preferredVersion, and no member that only version 1 knows. (capabilities.md, 1. One well-known resource)
 	R0176WellKnownOneResourceV2Representation ID = "openwop.requirement.0176.well-known-one-resource.v2-representation"
+	// R0182RunListCursorRefused: A listRuns cursor the host did not mint is refused with 400 validation_error. (runs.md, List)
+	R0182RunListCursorRefused ID = "openwop.requirement.0182.run-list.cursor-refused"
+	// R0182RunListFilterExact: A workflowId or status filter that runList.filters names leaves exactly the runs with that value in the list; one it does not name is ignored. (runs.md, List)
+	R0182RunListFilterExact ID = "openwop.requirement.0182.run-list.filter-exact"
+	// R0182RunListTenantScoped: The list of a host that advertises runList holds the runs the caller created and only runs whose tenant segment is the caller's, every runId tenant-bound. (runs.md, List)
+	R0182RunListTenantScoped ID = "openwop.requirement.0182.run-list.tenant-scoped"
 	// R0184BoundIdPathProjection: A run is reachable both with the projected form of its id (~2F for the slash) and with the percent-encoded form (%2F) as the path segment, and the links the host returns carry the projected form, encoded once. (identity.md, 5. Identifier grammars)
 	R0184BoundIdPathProjection ID = "openwop.requirement.0184.bound-id-path-projection"
+	// R0185PayloadVendorHatch: No reader of an event loses a member of its payload: poll, a debug stream and a batch show the same members, and a member that the registered definition does not name begins with openwop-, x- or vendor. and stands only where the definition admits it. (events.md, Era-2 logs)
+	R0185PayloadVendorHatch ID = "openwop.requirement.0185.payload-vendor-hatch"
+	// R0186PayloadSeats: A conversation run records what was said where the payload definitions have a seat for it: conversation.exchanged carries its turn, its outcome or both in the defined shapes, a reason of a suspension or a resolution is a string of 1 to 64 characters, and no fact stands under a member the definition does not have. (events.md, Payloads)
+	R0186PayloadSeats ID = "openwop.requirement.0186.payload-seats"
+	// R0187BoundIdKindsPerKind: Every interruptId, effectId and deliveryId that a host puts on the wire is tenant-bound, with the caller's tenant in front and an opaque segment of at least 16 characters. (identity.md, 5. Identifier grammars)
+	R0187BoundIdKindsPerKind ID = "openwop.requirement.0187.bound-id-kinds.per-kind"
+	// R0187BoundIdKindsWebhook: A webhookId resolves in its projected and in its percent-encoded form, and one whose tenant segment is not the caller's is refused with 403 id_tenant_mismatch. (identity.md, 5. Identifier grammars)
+	R0187BoundIdKindsWebhook ID = "openwop.requirement.0187.bound-id-kinds.webhook"
+	// R0187BoundIdKindsWebhookEmitted: The webhookId that registerWebhook answers with is tenant-bound and carries the caller's tenant. (identity.md, 5. Identifier grammars)
+	R0187BoundIdKindsWebhookEmitted ID = "openwop.requirement.0187.bound-id-kinds.webhook-emitted"
 	// R0194TerminalOnce: The log of a run that ended holds exactly one of run.completed, run.failed and run.cancelled, and after it no run.started, run.resumed, run.resume-started, run.paused, run.restored-from-snapshot, node.* or interrupt.* event. (events.md, The terminal event)
 	R0194TerminalOnce ID = "openwop.requirement.0194.terminal-once"
+	// R0194TerminalOnceDuplicateDelivery: Accepted work that is delivered again, while the run executes or after its end, adds no forward-execution event: the log keeps one terminal event with none of the forbidden types after it. (events.md, The terminal event)
+	R0194TerminalOnceDuplicateDelivery ID = "openwop.requirement.0194.terminal-once.duplicate-delivery"
+	// R0205ArtifactA2aShape: An artifact served as application/a2a+json satisfies the artifact schema: an artifactId and at least one part that holds exactly one of text, raw, url and data. (runs.md, Artifacts)
+	R0205ArtifactA2aShape ID = "openwop.requirement.0205.artifact-a2a-shape"
+	// R0205ArtifactIdMatchesPath: The artifactId of an artifact served as application/a2a+json is the one of the path. (runs.md, Artifacts)
+	R0205ArtifactIdMatchesPath ID = "openwop.requirement.0205.artifact-id-matches-path"
+	// R0205ArtifactUrlPartScoped: The url of a part of an artifact does not answer with content for a caller without artifacts:read on the run. (runs.md, Artifacts)
+	R0205ArtifactUrlPartScoped ID = "openwop.requirement.0205.artifact-url-part-scoped"
+	// R0205TurnPartsEmitted: A conversation turn that a host emits carries parts, not empty and each valid, and keeps a content that a reader without parts can show. (runs.md, conversationPrimitive)
+	R0205TurnPartsEmitted ID = "openwop.requirement.0205.turn-parts-emitted"
+	// R0213InFlightLoserOutcome: A create that loses the race for its Idempotency-Key gets the winner's final response marked OpenWOP-Idempotent-Replay: true, or 409 idempotency_in_flight without retry timing in details. (idempotency.md, Layer 1: Idempotency-Key)
+	R0213InFlightLoserOutcome ID = "openwop.requirement.0213.in-flight-loser-outcome"
+	// R0213InFlightOneWinner: Of several creates with one Idempotency-Key and one body at the same time exactly one makes a run. (idempotency.md, Layer 1: Idempotency-Key)
+	R0213InFlightOneWinner ID = "openwop.requirement.0213.in-flight-one-winner"
 	// R0213LastEventIdAfterAuthorization: A stream request for a run the caller cannot read gets the same answer with a Last-Event-ID header, well formed or not, as without one. (events.md, Resuming with Last-Event-ID)
 	R0213LastEventIdAfterAuthorization ID = "openwop.requirement.0213.last-event-id-after-authorization"
 	// R0213LastEventIdExclusiveCursor: A Last-Event-ID that is a non-negative integer is never refused because no event has that sequence; at or past the end of the log the host holds the stream of a live run open and sends its later events with a sequence above the cursor, and closes that of a terminal run without a frame. (events.md, Resuming with Last-Event-ID)
 	R0213LastEventIdExclusiveCursor ID = "openwop.requirement.0213.last-event-id-exclusive-cursor"
 	// R0213LastEventIdMalformed: A Last-Event-ID that is not a non-negative integer should be refused 400 validation_error. (events.md, Resuming with Last-Event-ID)
 	R0213LastEventIdMalformed ID = "openwop.requirement.0213.last-event-id-malformed"
+	// RunsAncestry: On a host that advertises ancestryEndpointSupported, getRunAncestry of a run that nothing dispatched has parent null and the advertised hostId, and of a child run it names the parent run, its host and the cause. (runs.md, Diff and ancestry)
+	RunsAncestry ID = "openwop.requirement.runs.ancestry"
+	// RunsAnnotationNotCopied: An annotation makes no difference in a diff of the annotated run, and a fork of it has none. (runs.md, Annotations)
+	RunsAnnotationNotCopied ID = "openwop.requirement.runs.annotation-not-copied"
+	// RunsAnnotationRecorded: createAnnotation answers 201 with an annotation of the run in the path, as the annotation schema has it, and listAnnotations shows it; a terminal run takes annotations too. (runs.md, Annotations)
+	RunsAnnotationRecorded ID = "openwop.requirement.runs.annotation-recorded"
+	// RunsArtifactA2aOffered: getArtifact answers a request that prefers application/a2a+json with that media type, and any other with application/json. (runs.md, Artifacts)
+	RunsArtifactA2aOffered ID = "openwop.requirement.runs.artifact-a2a-offered"
+	// RunsBulkCancelAuthorization: A run of another tenant in bulkCancelRuns yields an entry with ok false and id_tenant_mismatch or not_found, stays as it was, and does not turn the whole request into a refusal. (runs.md, Bulk cancel)
+	RunsBulkCancelAuthorization ID = "openwop.requirement.runs.bulk-cancel-authorization"
+	// RunsBulkCancelCap: A bulkCancelRuns request with more ids than the host takes is refused with 400 validation_error and details.maxRunIds, and cancels none of them. (runs.md, Bulk cancel)
+	RunsBulkCancelCap ID = "openwop.requirement.runs.bulk-cancel-cap"
+	// RunsBulkCancelOrder: The results of bulkCancelRuns are in the order of the request, a failed entry stops no other one, and the status is 200 when every entry failed. (runs.md, Bulk cancel)
+	RunsBulkCancelOrder ID = "openwop.requirement.runs.bulk-cancel-order"
+	// RunsCallbackUrlRefusal: A createRun body whose callbackUrl the host refuses is answered with 400 validation_error and details.field callbackUrl. (runs.md, Create)
+	RunsCallbackUrlRefusal ID = "openwop.requirement.runs.callback-url-refusal"
+	// RunsCancelCascade: Cancelling a run cancels the child run one of its nodes waits for: the child ends cancelled within five seconds of its parent, and its run.cancelled has reason parent-cancelled and the parent's id in parentRunId. (runs.md, Cancel)
+	RunsCancelCascade ID = "openwop.requirement.runs.cancel-cascade"
+	// RunsCancelRace: Two cancels of one run at the same time are each answered with 200 or with 409 run_terminal, at least one with 200, and the log holds one run.cancelled. (runs.md, Cancel)
+	RunsCancelRace ID = "openwop.requirement.runs.cancel-race"
+	// RunsCapabilityRequiredRefused: A create of a workflow that references a reserved node type whose capability the host does not advertise is refused with 422 capability_required and makes no run. (runs.md, Refusals)
+	RunsCapabilityRequiredRefused ID = "openwop.requirement.runs.capability-required-refused"
+	// RunsCompensationStatusAbsent: A host that does not advertise compensation leaves compensationStatus out of every snapshot. (runs.md, Snapshot)
+	RunsCompensationStatusAbsent ID = "openwop.requirement.runs.compensation-status-absent"
+	// RunsCompensationStatusPresent: A host that advertises compensation includes compensationStatus in every snapshot, none where compensation was never requested. (runs.md, Snapshot)
+	RunsCompensationStatusPresent ID = "openwop.requirement.runs.compensation-status-present"
+	// RunsCompressedEncoding: A snapshot that a host sends compressed carries Content-Encoding and Vary: Accept-Encoding and decodes to the bytes of the uncompressed one, and br and zstd are used only where the host advertises them. (runs.md, Caching and encoding)
+	RunsCompressedEncoding ID = "openwop.requirement.runs.compressed-encoding"
+	// RunsConfigurableConstant: The configurable on a run's snapshot is the one it was created with in every state the run passes through, a pause and a resume included. (runs.md, Validation and persistence)
+	RunsConfigurableConstant ID = "openwop.requirement.runs.configurable-constant"
+	// RunsConfigurableSchemaEnforced: A create whose configurable does not satisfy the workflow's configurableSchema is refused with 400 validation_error and makes no run, and one that does is accepted. (runs.md, Validation and persistence)
+	RunsConfigurableSchemaEnforced ID = "openwop.requirement.runs.configurable-schema-enforced"
+	// RunsConfigurableSchemaSurfaced: getWorkflow shows the configurableSchema of a workflow that has one. (runs.md, Validation and persistence)
+	RunsConfigurableSchemaSurfaced ID = "openwop.requirement.runs.configurable-schema-surfaced"
+	// RunsConversationGateRefused: A host that does not advertise conversationPrimitive refuses a workflow that references core.conversationGate with 422 capability_required and details.requiredCapability conversationPrimitive. (runs.md, conversationPrimitive)
+	RunsConversationGateRefused ID = "openwop.requirement.runs.conversation-gate-refused"
+	// RunsCredentialRefRefused: A create whose configurable.ai.credentialRef names no provider of aiProviders.byok, or any when the host lists none, is refused with 403 credential_forbidden. (runs.md, ai section)
+	RunsCredentialRefRefused ID = "openwop.requirement.runs.credential-ref-refused"
+	// RunsDedupEnforced: With OpenWOP-Dedup: enforce, a create for a scopeId that an active run of the tenant holds is refused with 409 run_already_active and a Retry-After, of two such creates at once exactly one makes a run, and another scopeId or a create without the header is not refused for it. (runs.md, Request headers)
+	RunsDedupEnforced ID = "openwop.requirement.runs.dedup-enforced"
+	// RunsDiffAuthorization: A diff whose path or whose against names a run of another tenant is refused with 403, the same whether that run exists. (runs.md, Diff and ancestry)
+	RunsDiffAuthorization ID = "openwop.requirement.runs.diff-authorization"
+	// RunsDiffPure: Two diffs of the same two terminal runs are equal and satisfy the response schema, and runs of different workflows diverge at the first sequence where their logs differ, with eventDiffs in order of sequence. (runs.md, Diff and ancestry)
+	RunsDiffPure ID = "openwop.requirement.runs.diff-pure"
+	// RunsDiffRunScopedExcluded: No entry of a diff differs only in eventId, runId, timestamp, causationId or other facts of the single run: two runs of a workflow that does nothing have no changed entry for them. (runs.md, Diff and ancestry)
+	RunsDiffRunScopedExcluded ID = "openwop.requirement.runs.diff-run-scoped-excluded"
+	// RunsDiffTruncated: A diff in which one run is still in flight has truncated true. (runs.md, Diff and ancestry)
+	RunsDiffTruncated ID = "openwop.requirement.runs.diff-truncated"
+	// RunsDistillationBudget: On a host that advertises memory.distillation, a run that cannot distill within its distillation.tokenBudget ends failed with token_budget_exceeded and leaves no part of the distillation behind. (runs.md, distillation section)
+	RunsDistillationBudget ID = "openwop.requirement.runs.distillation-budget"
+	// RunsEvalEvents: An eval run records eval.started, then one eval.scored per task, then eval.completed before run.completed, each valid and with counts that agree. (runs.md, Refusals)
+	RunsEvalEvents ID = "openwop.requirement.runs.eval-events"
+	// RunsEvalMembersRequired: A host that advertises agents.evalSuite refuses a create with mode eval that lacks evalSuiteRef or agentId with 400 validation_error. (runs.md, Refusals)
+	RunsEvalMembersRequired ID = "openwop.requirement.runs.eval-members-required"
+	// RunsEvalSummary: getEvalSummary answers 409 while the eval run is running and, once it is terminal, 200 with a summary that satisfies its schema and agrees with the run's eval events. (runs.md, Eval summary)
+	RunsEvalSummary ID = "openwop.requirement.runs.eval-summary"
+	// RunsEvalSummaryContentFree: Neither an eval summary nor an eval event holds task output, expected values, rubric prose or a credential. (runs.md, Eval summary)
+	RunsEvalSummaryContentFree ID = "openwop.requirement.runs.eval-summary-content-free"
+	// RunsEvalSummaryNotEval: getEvalSummary of a run that is no eval run answers 404. (runs.md, Eval summary)
+	RunsEvalSummaryNotEval ID = "openwop.requirement.runs.eval-summary-not-eval"
+	// RunsEvalUnadvertisedRefused: A host that does not advertise agents.evalSuite refuses a complete create with mode eval, with a registered error, and makes no run. (runs.md, Refusals)
+	RunsEvalUnadvertisedRefused ID = "openwop.requirement.runs.eval-unadvertised-refused"
+	// RunsExternalEventStatus: A run that is suspended on an interrupt of kind external-event has the status waiting-external, and currentNodeId names the node that holds the interrupt. (runs.md, Snapshot)
+	RunsExternalEventStatus ID = "openwop.requirement.runs.external-event-status"
+	// RunsForceEngineVersionRefused: A create with OpenWOP-Force-Engine-Version under a production credential is refused with 403 force_engine_version_forbidden and makes no run. (runs.md, Request headers)
+	RunsForceEngineVersionRefused ID = "openwop.requirement.runs.force-engine-version-refused"
+	// RunsForkChild: forkRun answers 201 with a new runId, the sourceRunId, the mode, a status and an eventsUrl, and the child's owner is the source's, member for member. (runs.md, Fork)
+	RunsForkChild ID = "openwop.requirement.runs.fork-child"
+	// RunsForkFoldsPause: A replay fork of a run that was paused and resumed comes to the source's outcome and is not left paused by the copied events. (runs.md, Pause and resume)
+	RunsForkFoldsPause ID = "openwop.requirement.runs.fork-folds-pause"
+	// RunsGatedOperationsAbsent: An operation of the run surface whose family or facet the host does not advertise answers 404 with an error envelope for a run that exists, and for annotations the code is not_found. (runs.md, Surface)
+	RunsGatedOperationsAbsent ID = "openwop.requirement.runs.gated-operations-absent"
+	// RunsListNewestFirst: listRuns lists the newest run first. (runs.md, List)
+	RunsListNewestFirst ID = "openwop.requirement.runs.list-newest-first"
+	// RunsListPageCeiling: No page of listRuns holds more than runList.maxPageSize runs, whatever limit was asked for, and the pages chained by nextCursor hold each run once. (runs.md, List)
+	RunsListPageCeiling ID = "openwop.requirement.runs.list-page-ceiling"
+	// RunsLoopLimitBreach: On a host that advertises limits.maxLoopIterations, a run that would take more orchestrator turns than its maxLoopIterations records cap.breached of kind loop-iterations with that limit and ends failed with loop_limit_exceeded. (runs.md, run section)
+	RunsLoopLimitBreach ID = "openwop.requirement.runs.loop-limit-breach"
+	// RunsMetadataInert: A run whose metadata holds members named like options, statuses and commands takes the same course as one without metadata and surfaces the metadata unchanged. (runs.md, tags and metadata)
+	RunsMetadataInert ID = "openwop.requirement.runs.metadata-inert"
+	// RunsMockProviderRefused: A host with mock providers refuses configurable.ai.mockProvider under a production credential with 403 mock_provider_forbidden. (runs.md, ai section)
+	RunsMockProviderRefused ID = "openwop.requirement.runs.mock-provider-refused"
+	// RunsOperationScopes: A key that holds runs:read and neither runs:create nor runs:cancel reads a run and is refused with 403 when it creates, cancels, bulk-cancels or pauses one, which changes nothing. (runs.md, Surface)
+	RunsOperationScopes ID = "openwop.requirement.runs.operation-scopes"
+	// RunsPauseDrains: A pause with drainPolicy drain-current-node, and one that names no policy, lets the executing node reach its terminal event before run.paused, and starts no further node before the resume. (runs.md, Pause and resume)
+	RunsPauseDrains ID = "openwop.requirement.runs.pause-drains"
+	// RunsPauseImmediateCut: A pause with drainPolicy immediate records no terminal event for the attempt it cuts, before or after the resume, and the resumed run starts the node again with a fresh node.started. (runs.md, Pause and resume)
+	RunsPauseImmediateCut ID = "openwop.requirement.runs.pause-immediate-cut"
+	// RunsPauseRefused: A pause of a paused run is refused with 409 run_state_conflict and details.runStatus paused, one of a terminal run with 409 run_terminal, and neither adds an event. (runs.md, Pause and resume)
+	RunsPauseRefused ID = "openwop.requirement.runs.pause-refused"
+	// RunsPausedHolds: A paused run stays paused, with no forward event, past the time its node would have taken, until resumeRun or a cancel ends the pause. (runs.md, Pause and resume)
+	RunsPausedHolds ID = "openwop.requirement.runs.paused-holds"
+	// RunsProviderUnlistedRefused: A create whose configurable.ai.provider is not in aiProviders.providers, or names any when the host advertises none, is refused with 400 validation_error. (runs.md, ai section)
+	RunsProviderUnlistedRefused ID = "openwop.requirement.runs.provider-unlisted-refused"
+	// RunsRecursionLimitBreach: A run whose recursionLimit is below what its workflow needs records cap.breached of kind node-executions with that limit and ends failed with recursion_limit_exceeded; a recursionLimit above limits.maxNodeExecutions is accepted and clamped. (runs.md, run section)
+	RunsRecursionLimitBreach ID = "openwop.requirement.runs.recursion-limit-breach"
+	// RunsResidencyNotClaimed: A host that does not advertise dataResidency and does not refuse a residency constraint says nowhere on the created run, its snapshot or its events that the constraint is kept. (runs.md, dataResidency)
+	RunsResidencyNotClaimed ID = "openwop.requirement.runs.residency-not-claimed"
+	// RunsResidencyRegionAccepted: A host that advertises dataResidency accepts a create whose residency names one of dataResidency.regions. (runs.md, dataResidency)
+	RunsResidencyRegionAccepted ID = "openwop.requirement.runs.residency-region-accepted"
+	// RunsResidencyUnavailableRefused: A host that advertises dataResidency refuses a create whose residency.region is not among dataResidency.regions with 422 residency_unavailable and makes no run. (runs.md, Refusals)
+	RunsResidencyUnavailableRefused ID = "openwop.requirement.runs.residency-unavailable-refused"
 	// RunsResponseLinks: The eventsUrl and statusUrl of a created run are relative or lie on the origin the request was made to, do not go from https to http, and lead to that run. (runs.md, Response)
 	RunsResponseLinks ID = "openwop.requirement.runs.response-links"
+	// RunsResumeRefused: A resume of a run that is not paused is refused with 409, run_state_conflict with details.runStatus naming its status while it lives and run_terminal once it ended, and adds no event. (runs.md, Pause and resume)
+	RunsResumeRefused ID = "openwop.requirement.runs.resume-refused"
+	// RunsRunDurationBreach: A run that is not finished when its runTimeoutMs has passed records cap.breached of kind run-duration with the resolved limit and ends failed with run_timeout, not before the limit and not later than ten seconds after it. (runs.md, run section)
+	RunsRunDurationBreach ID = "openwop.requirement.runs.run-duration-breach"
 	// RunsRunOptionsSurfaced: The tags and metadata given to createRun appear unchanged on the snapshot, and a body without run options is accepted. (runs.md, tags and metadata)
 	RunsRunOptionsSurfaced ID = "openwop.requirement.runs.run-options-surfaced"
+	// RunsRunOrchestratorConstant: Once a snapshot of a run names its runOrchestrator, every later snapshot names the same one. (runs.md, Snapshot)
+	RunsRunOrchestratorConstant ID = "openwop.requirement.runs.run-orchestrator-constant"
 	// RunsSnapshotValid: A getRun answer is a closed object that validates against the run-snapshot schema, with runId, workflowId, status, owner and eventLogSchemaVersion, and with a subject in its owner. (runs.md, Snapshot)
 	RunsSnapshotValid ID = "openwop.requirement.runs.snapshot-valid"
 	// RunsStartEventOwner: The run.started event carries an owner equal to the owner of the run's snapshot, and its transport is rest for a run created over REST. (runs.md, The start event)
 	RunsStartEventOwner ID = "openwop.requirement.runs.start-event-owner"
+	// RunsWorkflowRequired: A createRun body without mode and without workflowId is refused with 400 validation_error. (runs.md, Create)
+	RunsWorkflowRequired ID = "openwop.requirement.runs.workflow-required"
+	// VersioningEngineVersionInteger: Wherever a host writes engineVersion, in the discovery root, in a snapshot, in an event or in the payload of run.started, it is an integer of at least 0. (versioning.md, 2.1 engineVersion)
+	VersioningEngineVersionInteger ID = "openwop.requirement.versioning.engine-version-integer"
+	// VersioningPageUnversioned: An answer on an operation's path that is no protocol response carries no OpenWOP-Version and is not application/json; an answer that carries the header is the operation's. (versioning.md, 1.4 The response header)
+	VersioningPageUnversioned ID = "openwop.requirement.versioning.page-unversioned"
+	// VersioningProtocolClientServed: A request on an operation's path that carries OpenWOP-Version, or whose Accept admits application/json without preferring text/html, gets the protocol response with OpenWOP-Version, never a page. (versioning.md, 1.4 The response header)
+	VersioningProtocolClientServed ID = "openwop.requirement.versioning.protocol-client-served"
+	// VersioningSingleMajorTwin: On a host whose protocolVersions list one major only, a protocolVersion in the discovery root equals preferredVersion. (versioning.md, 1.1 Advertisement)
+	VersioningSingleMajorTwin ID = "openwop.requirement.versioning.single-major-twin"
 )

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"wopcert/corpus"
 	"wopcert/harness"
@@ -53,14 +54,23 @@ func eventIDs(t *harness.T, runID string, event object) harness.Check {
 		idIs(t, "runId", event["runId"], "runId"),
 		harness.That(event["runId"] == any(runID), "runId "+runID, "runId %s", show(event["runId"])),
 	}
-	for _, optional := range []struct{ member, kind string }{{"nodeId", "nodeId"}, {"causationId", "eventId"}} {
-		if v, has := event[optional.member]; has {
-			checks = append(checks, idIs(t, optional.member, v, optional.kind))
-		}
+	if v, has := event["nodeId"]; has {
+		checks = append(checks, idIs(t, "nodeId", v, "nodeId"))
+	}
+	if v, has := event["causationId"]; has {
+		checks = append(checks, isCause(v))
 	}
 	check := harness.All(checks...)
 	check.Observed += " on " + show(event["type"])
 	return check
+}
+
+// isCause checks a causationId: the id of an event, or the correlationId of an
+// AI envelope, which has no grammar (events.md, "The envelope").
+func isCause(value any) harness.Check {
+	cause, _ := value.(string)
+	n := utf8.RuneCountInString(cause)
+	return harness.That(n >= 1 && n <= 256, "causationId of 1 to 256 characters", "causationId %s", show(value))
 }
 
 // sameRefusal checks that the refusal for a run that exists is the one for a

@@ -31,6 +31,18 @@ func streamSSEProjection() harness.Scenario {
 				Run:       framesOfActive,
 			},
 			{
+				Name:      "an ordinary client sees the frames of a finished run",
+				Witnesses: []requirements.ID{requirements.R0171StreamSseProjection},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       clientSeesFinished,
+			},
+			{
+				Name:      "an ordinary client sees the frames of an active run",
+				Witnesses: []requirements.ID{requirements.R0171StreamSseProjection},
+				Gates:     []harness.Gate{liveFixtures()},
+				Run:       clientSeesActive,
+			},
+			{
 				Name:      "the stream of a finished run is closed after its last frame",
 				Witnesses: []requirements.ID{requirements.EventsSseCloseAfterTerminal},
 				Gates:     []harness.Gate{endingFixtures()},

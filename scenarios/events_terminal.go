@@ -30,6 +30,13 @@ func terminalEventOnce() harness.Scenario {
 				Slow:      2 * time.Second,
 				Run:       cancelledEndsOnce,
 			},
+			{
+				Name:      "work delivered again leaves no trace of a second end",
+				Witnesses: []requirements.ID{requirements.R0194TerminalOnceDuplicateDelivery},
+				Gates:     []harness.Gate{liveFixtures()},
+				Slow:      3 * time.Second,
+				Run:       deliveredAgain,
+			},
 		},
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"wopcert/requirements"
 )
 
-// dualStackNegotiation: versioning.md §1.3, "The request header", and §1.4,
-// "The response header".
+// dualStackNegotiation: versioning.md §1.3, "The request header", §1.4, "The
+// response header", and §5, "The overlap".
 func dualStackNegotiation() harness.Scenario {
 	return harness.Scenario{
 		ID:       "v2-dual-stack-negotiation",
@@ -34,6 +34,18 @@ func dualStackNegotiation() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.R0172DualStackNegotiationResponseHeader},
 				Gates:     []harness.Gate{endingFixtures()},
 				Run:       runVersions,
+			},
+			{
+				Name:      "a /v1 path under major 2",
+				Witnesses: []requirements.ID{requirements.R0172DualStackNegotiationV1PathMismatch},
+				Gates:     []harness.Gate{endingFixtures()},
+				Run:       mismatchedPath,
+			},
+			{
+				Name:      "a run of major 1 read under major 2",
+				Witnesses: []requirements.ID{requirements.R0172DualStackNegotiationCrossMajorRead},
+				Gates:     []harness.Gate{bothMajors(), harness.NeedsFixture(noop)},
+				Run:       crossMajorRead,
 			},
 		},
 	}

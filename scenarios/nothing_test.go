@@ -154,6 +154,9 @@ func established() []requirements.ID {
 		requirements.R0175NoTransportAdvertisement,
 		// protocolVersions and preferredVersion agree.
 		requirements.R0172PreferredVersionDefaultMember,
+		// It names no profile, and its versions have the form profiles read.
+		requirements.R0169ProfilesDerivedOnlyDerivable,
+		requirements.R0169ProfilesDerivedOnlyNoRootProfiles,
 		// The document is the major 2 one, and is JSON.
 		requirements.R0176WellKnownOneResourceV2Representation,
 	}
@@ -164,7 +167,7 @@ func TestHostsThatKnowNothing(t *testing.T) {
 	c := contract(t)
 	raw, err := json.Marshal(map[string]any{
 		"protocolVersions": []string{"2.0"}, "preferredVersion": "2.0",
-		"fixtures": []string{noop, identity, delay, failure, multiNode, cancellable},
+		"fixtures": []string{noop, identity, delay, failure, multiNode, cancellable, schemaBound, dispatchLoop, versionFold},
 	})
 	require.NoError(t, err)
 	for name, handler := range knowsNothing() {

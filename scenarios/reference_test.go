@@ -15,7 +15,7 @@ import (
 )
 
 // certified runs scenarios against a host of the given configuration, with the
-// credentials of two tenants and of a reader.
+// credentials of two tenants, of a reader and of a production client.
 func certified(t *testing.T, config referencehost.Config, scenarios []harness.Scenario) *harness.Results {
 	t.Helper()
 	server, err := referencehost.Listen(t.Context(), referencehost.DefaultAddr, config)
@@ -29,6 +29,7 @@ func certified(t *testing.T, config referencehost.Config, scenarios []harness.Sc
 			Primary:     server.Key(referencehost.KeyTenantA),
 			OtherTenant: server.Key(referencehost.KeyTenantB),
 			ReadOnly:    server.Key(referencehost.KeyReadOnly),
+			Production:  server.Key(referencehost.KeyProduction),
 		},
 		Corpus:    contract(t),
 		Scenarios: scenarios,

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"maps"
 	"net/http"
 
 	"wopcert/harness"
@@ -50,12 +51,10 @@ func configured(t *harness.T, configurable any) *harness.Response {
 	return create(t, with(endingBodies(t)[0], "configurable", configurable))
 }
 
-// with is a copy of a body with one more member.
+// with is a copy of a body with one more member, or another value of one it has.
 func with(body object, name string, value any) object {
-	out := object{name: value}
-	for k, v := range body {
-		out[k] = v
-	}
+	out := maps.Clone(body)
+	out[name] = value
 	return out
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"wopcert/bundle"
 	"wopcert/cmd/internal/certify"
@@ -23,21 +24,27 @@ const (
 	envAPIKey         = "WOPCERT_API_KEY"
 	envOtherTenantKey = "WOPCERT_OTHER_TENANT_KEY"
 	envReadOnlyKey    = "WOPCERT_READ_ONLY_KEY"
+	envProductionKey  = "WOPCERT_PRODUCTION_KEY"
 	defaultOut        = "wopcert-evidence"
 )
+
+// minKey is the least length of a credential, in bytes. A shorter one would
+// turn up by chance in what hosts answer, and could not be told from it.
+const minKey = 8
 
 // certifyFlags are the flags of certify as given; what is left out comes from
 // the configuration file, then from the defaults.
 type certifyFlags struct {
-	host                         string
-	referenceHost                bool
-	apiKeyEnv, otherEnv, readEnv string
-	signingKey, keyID, hostBuild string
-	out, config                  string
-	scenarios, requirements      []string
-	profiles, optOuts            []string
-	parallel                     int
-	timeout                      time.Duration
+	host                                        string
+	referenceHost                               bool
+	apiKeyEnv, otherEnv, readEnv, productionEnv string
+	signingKey, keyID, hostBuild                string
+	out, config                                 string
+	scenarios, requirements                     []string
+	profiles, optOuts                           []string
+	parallel                                    int
+	timeout                                     time.Duration
+	given                                       map[string]bool // flags on the command line
 }
 
 func certifyCommand(s streams) *cobra.Command {
@@ -59,6 +66,7 @@ certified, 1 that a requirement failed or a profile asked for is not certified,
 	flags.StringVar(&f.apiKeyEnv, "api-key-env", "", "environment variable that holds the key (default "+envAPIKey+")")
 	flags.StringVar(&f.otherEnv, "other-tenant-key-env", "", "environment variable that holds a key of a second tenant (default "+envOtherTenantKey+")")
 	flags.StringVar(&f.readEnv, "read-only-key-env", "", "environment variable that holds a key that may only read (default "+envReadOnlyKey+")")
+	flags.StringVar(&f.productionEnv, "production-key-env", "", "environment variable that holds a key of the first tenant that is no test key (default "+envProductionKey+")")
 	flags.StringVar(&f.signingKey, "signing-key", "", "Ed25519 private key to sign with, PEM PKCS#8 or OpenSSH (default: an ephemeral key, which proves integrity only)")
 	flags.StringVar(&f.keyID, "key-id", "", "id under which the host's discovery document publishes the key")
 	flags.StringVar(&f.hostBuild, "host-build", "", "build the evidence is about: image-digest:ID, commit:ID or artifact-sha256:ID")
@@ -72,6 +80,11 @@ certified, 1 that a requirement failed or a profile asked for is not certified,
 	flags.StringVar(&f.config, "config", "", "configuration file (default "+certify.DefaultConfig+" when it exists)")
 	out := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		f.given = map[string]bool{}
+		cmd.Flags().Visit(func(g *pflag.Flag) { f.given[g.Name] = true })
+		if f.given["out"] && f.out == "" {
+			return usageError("leave it out for "+defaultOut, "--out names no directory")
+		}
 		return runCertify(cmd.Context(), s, cmd.CommandPath(), f, out.json())
 	}
 	return c
@@ -121,7 +134,10 @@ func certifyError(err error) error {
 	var config *certify.ConfigError
 	var discovery *harness.DiscoveryError
 	var credential *harness.CredentialError
+	var optOut *harness.OptOutError
 	switch {
+	case errors.As(err, &optOut):
+		return usageError("only a family that the host does not offer can be left out; a verifier rejects such a bundle", "%s", optOut)
 	case errors.As(err, &credential):
 		return unknownError(credential.Hint(), "%s", credential)
 	case errors.As(err, &selection):
@@ -189,7 +205,7 @@ func (f certifyFlags) bounds(q *certify.Request, config certify.Config, contract
 	if q.Timeout == 0 && config.Timeout != "" {
 		q.Timeout, _ = time.ParseDuration(config.Timeout) // checked when the file was read
 	}
-	if q.Parallel < 0 || q.Timeout < 0 {
+	if q.Parallel < 0 || q.Timeout < 0 || f.given["parallel"] && f.parallel == 0 || f.given["timeout"] && f.timeout == 0 {
 		return usageError("leave them out for the defaults", "--parallel and --timeout must be positive")
 	}
 	return nil
@@ -205,14 +221,20 @@ func (f certifyFlags) credentials(q *certify.Request, config certify.Config) err
 		{"--api-key-env", first(f.apiKeyEnv, config.APIKeyEnv), envAPIKey, &q.Credentials.Primary},
 		{"--other-tenant-key-env", first(f.otherEnv, config.OtherTenantKeyEnv), envOtherTenantKey, &q.Credentials.OtherTenant},
 		{"--read-only-key-env", first(f.readEnv, config.ReadOnlyKeyEnv), envReadOnlyKey, &q.Credentials.ReadOnly},
+		{"--production-key-env", first(f.productionEnv, config.ProductionKeyEnv), envProductionKey, &q.Credentials.Production},
 	} {
 		name := first(k.value, k.fallback)
 		key := os.Getenv(name)
 		if key == "" && k.value != "" {
-			return usageError("export the variable, or leave "+k.flag+" out", "%s names %s, which is not set", k.flag, name)
+			// The name is not repeated: a key given in its place would end in a log.
+			return usageError("give the name of the variable, not the key, and export it; or leave "+k.flag+" out",
+				"%s names an environment variable that is not set", k.flag)
 		}
 		if strings.ContainsAny(key, "\r\n\x00") || key != strings.TrimSpace(key) {
-			return usageError("export the key alone, without a line end", "the key in %s holds white space or a line end", name)
+			return usageError("export the key alone, without a line end", "the key that %s names holds white space or a line end", k.flag)
+		}
+		if key != "" && len(key) < minKey {
+			return usageError("a key this short cannot be kept out of what is written", "the key that %s names has fewer than %d characters", k.flag, minKey)
 		}
 		*k.into = key
 	}

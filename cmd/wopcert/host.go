@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -45,10 +47,23 @@ func hostCommand(s streams) *cobra.Command {
 			_ = server.Close()
 			return err
 		}
+		if !loopback(server.URL()) {
+			fmt.Fprintln(s.err, "wopcert: warning: other machines reach this address, and whoever sees the keys can use it")
+		}
 		<-cmd.Context().Done()
 		return server.Close()
 	}
 	return c
+}
+
+// loopback reports whether a URL's host is this machine alone.
+func loopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // hostConfig is the default host with the chosen variants and faults applied.

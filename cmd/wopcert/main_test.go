@@ -101,10 +101,13 @@ func TestCommandLineErrors(t *testing.T) {
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--key-id", "k"}, "no signing key"},
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--host-build", "abc"}, "KIND:ID"},
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--parallel", "-1"}, "must be positive"},
+		{[]string{"certify", "--reference-host", "--out", fresh(), "--parallel", "0"}, "must be positive"},
+		{[]string{"certify", "--reference-host", "--out", ""}, "names no directory"},
+		{[]string{"certify", "--reference-host", "--out", fresh(), "--opt-out", "auth"}, "cannot be opted out of"},
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--timeout", "soon"}, "invalid argument"},
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--format", "xml"}, "want text or json"},
-		{[]string{"certify", "--reference-host", "--out", fresh(), "--api-key-env", "WOPCERT_TEST_NOT_SET"}, "not set"},
-		{[]string{"certify", "--reference-host", "--out", fresh(), "--config", config}, "not found in type"},
+		{[]string{"certify", "--reference-host", "--out", fresh(), "--api-key-env", "wop_test_secretsecret"}, "not set"},
+		{[]string{"certify", "--reference-host", "--out", fresh(), "--config", config}, "api_key not found"},
 		{[]string{"certify", "--reference-host", "--out", fresh(), "--config", "no-such.yaml"}, "cannot be read"},
 		{[]string{"verify"}, "accepts 1 arg"},
 		{[]string{"verify", "x", "--require", "openwop-core"}, "no profile"},
@@ -154,6 +157,7 @@ func TestCertifyUnmeasurableHosts(t *testing.T) {
 		"major 1 only":  {fixed(200, "application/json", `{"protocolVersion":"1.11"}`), "it speaks 1.11"},
 		"406":           {fixed(406, "application/json", `{"error":"protocol_version_unsupported","message":"x","details":{"protocolVersions":["1.10"]}}`), "it speaks 1.10"},
 		"redirect loop": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirects"},
+		"101":           {func(w http.ResponseWriter, _ *http.Request) { switchProtocols(w) }, "left HTTP"},
 		"too large":     {fixed(200, "application/json", `{"x":"`+strings.Repeat("a", 9<<20)+`"}`), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,6 +182,17 @@ func TestCertifyUnmeasurableHosts(t *testing.T) {
 		assert.Equal(t, exitUnknown, r.code)
 		assert.Contains(t, r.err, "trust roots")
 	})
+}
+
+// switchProtocols answers 101 and keeps the connection for itself.
+func switchProtocols(w http.ResponseWriter) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
 }
 
 // The first command of the README, and the bundle it writes as a stranger
@@ -243,10 +258,11 @@ func TestCertifyHostKeepsSecrets(t *testing.T) {
 	t.Setenv("TEST_PRIMARY", keys[referencehost.KeyTenantA])
 	t.Setenv("TEST_OTHER", keys[referencehost.KeyTenantB])
 	t.Setenv("TEST_READ", keys[referencehost.KeyReadOnly])
+	t.Setenv("TEST_PRODUCTION", keys[referencehost.KeyProduction])
 	config := filepath.Join(dir, "wopcert.yaml")
 	out := filepath.Join(dir, "evidence")
 	require.NoError(t, os.WriteFile(config, []byte(strings.Join([]string{
-		"host: " + host.URL(), "api_key_env: TEST_PRIMARY", "other_tenant_key_env: TEST_OTHER", "read_only_key_env: TEST_READ",
+		"host: " + host.URL(), "api_key_env: TEST_PRIMARY", "other_tenant_key_env: TEST_OTHER", "read_only_key_env: TEST_READ", "production_key_env: TEST_PRODUCTION",
 		"signing_key: " + keyFile, "host_build: commit:abc123", "out: " + out, "parallel: 8", "timeout: 45s",
 	}, "\n")), 0o600))
 	r := command(t, "certify", "--config", config)
@@ -258,7 +274,7 @@ func TestCertifyHostKeepsSecrets(t *testing.T) {
 	assert.Equal(t, "release-1", report.KeyID)
 	assert.Equal(t, bundle.HostBuild{Kind: "commit", ID: "abc123"}, report.Host.Build)
 
-	secrets := []string{keys[referencehost.KeyTenantA], keys[referencehost.KeyTenantB], keys[referencehost.KeyReadOnly]}
+	secrets := []string{keys[referencehost.KeyTenantA], keys[referencehost.KeyTenantB], keys[referencehost.KeyReadOnly], keys[referencehost.KeyProduction]}
 	files := 0
 	require.NoError(t, filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -284,6 +300,7 @@ func TestCertifyWrongAndMissingKeys(t *testing.T) {
 	t.Setenv(envAPIKey, "")
 	t.Setenv(envOtherTenantKey, "")
 	t.Setenv(envReadOnlyKey, "")
+	t.Setenv(envProductionKey, "")
 	out := func() string { return filepath.Join(t.TempDir(), "evidence") }
 
 	r := command(t, "certify", "--host", host.URL(), "--api-key-env", "TEST_WRONG", "--out", out())

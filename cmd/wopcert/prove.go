@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -13,68 +14,60 @@ import (
 )
 
 func faultsCommand(s streams) *cobra.Command {
-	c := &cobra.Command{
+	return proofCommand(s, "fault", faults.Get, func(ctx context.Context, chosen []faults.Fault, tell func(proof.Step)) (proved, error) {
+		r, err := proof.Faults(ctx, proof.Options{Faults: chosen, Progress: tell})
+		return proved{r, func(w io.Writer) { faultsText(w, r) }}, err
+	}, &cobra.Command{
 		Use:   "faults [ID...]",
 		Short: "Prove that every check can fail: break the reference host one way at a time and run the suite",
 		Long:  "Exit code 0 means that every fault turned exactly its own rows, for its stated reason.",
-	}
-	f := formatFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		o := proof.Options{Progress: progressLines(s)}
-		for _, id := range args {
-			x, ok := faults.Get(id)
-			if !ok {
-				return usageError("run wopcert list faults for the ids", "no fault %q", id)
-			}
-			o.Faults = append(o.Faults, x)
-		}
-		r, err := proof.Faults(cmd.Context(), o)
-		if err != nil {
-			return unknownError("", "%v", err)
-		}
-		if f.json() {
-			if err := writeJSON(s.out, r); err != nil {
-				return err
-			}
-		} else {
-			faultsText(s.out, r)
-		}
-		if !r.OK() {
-			return answered(exitNo)
-		}
-		return nil
-	}
-	return c
+	})
 }
 
 func variantsCommand(s streams) *cobra.Command {
-	c := &cobra.Command{
+	return proofCommand(s, "variant", variants.Get, func(ctx context.Context, chosen []variants.Variant, tell func(proof.Step)) (proved, error) {
+		r, err := proof.Variants(ctx, proof.Options{Variants: chosen, Progress: tell})
+		return proved{r, func(w io.Writer) { variantsText(w, r) }}, err
+	}, &cobra.Command{
 		Use:   "variants [ID...]",
 		Short: "Prove that no check is too strict: use every freedom the specification grants and run the suite",
 		Long:  "Exit code 0 means that no freedom changed a verdict.",
-	}
+	})
+}
+
+// proved is the report of a proof and how it reads as text.
+type proved struct {
+	report interface{ OK() bool }
+	text   func(io.Writer)
+}
+
+// proofCommand completes a command that proves something of the suite with
+// changed hosts: those named, or all of them.
+func proofCommand[V any](s streams, noun string, get func(string) (V, bool),
+	prove func(context.Context, []V, func(proof.Step)) (proved, error), c *cobra.Command,
+) *cobra.Command {
 	f := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		o := proof.Options{Progress: progressLines(s)}
+		var chosen []V
 		for _, id := range args {
-			v, ok := variants.Get(id)
+			v, ok := get(id)
 			if !ok {
-				return usageError("run wopcert list variants for the ids", "no variant %q", id)
+				return usageError("run wopcert list "+noun+"s for the ids", "no %s %q", noun, id)
 			}
-			o.Variants = append(o.Variants, v)
+			chosen = append(chosen, v)
 		}
-		r, err := proof.Variants(cmd.Context(), o)
+		r, err := prove(cmd.Context(), chosen, progressLines(s))
 		if err != nil {
 			return unknownError("", "%v", err)
 		}
 		if f.json() {
-			if err := writeJSON(s.out, r); err != nil {
+			if err := writeJSON(s.out, r.report); err != nil {
 				return err
 			}
 		} else {
-			variantsText(s.out, r)
+			r.text(s.out)
 		}
-		if !r.OK() {
+		if !r.report.OK() {
 			return answered(exitNo)
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wopcert/corpus"
+	"wopcert/report"
 	"wopcert/requirements"
 )
 
@@ -80,9 +81,9 @@ func run(ctx context.Context, args []string, s streams) (code int) {
 		exit = &exitError{code: exitUnknown, text: err.Error()}
 	}
 	if exit.text != "" {
-		fmt.Fprintf(s.err, "wopcert: error: %s\n", exit.text)
+		fmt.Fprintf(s.err, "wopcert: error: %s\n", report.Clean(exit.text))
 		if exit.hint != "" {
-			fmt.Fprintf(s.err, "wopcert: hint: %s\n", exit.hint)
+			fmt.Fprintf(s.err, "wopcert: hint: %s\n", report.Clean(exit.hint))
 		}
 	}
 	return exit.code

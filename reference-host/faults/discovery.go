@@ -61,9 +61,9 @@ func discoveryFaults() []Fault {
 			}),
 			requirements.R0169CapabilitiesRootClosedValid),
 		wire("discovery-without-preferred-version", "The discovery document does not say which version it prefers.",
-			"preferredVersion", document(func(doc object) { delete(doc, "preferredVersion") }),
+			"preferredVersion|protocolVersion", document(func(doc object) { delete(doc, "preferredVersion") }),
 			requirements.R0169CapabilitiesRootClosedValid, requirements.R0172PreferredVersionDefaultMember,
-			requirements.R0176WellKnownOneResourceV2Representation).blocking(requirements.R0172PreferredVersionDefaultHeaderless),
+			requirements.R0176WellKnownOneResourceV2Representation, requirements.VersioningSingleMajorTwin).blocking(requirements.R0172PreferredVersionDefaultHeaderless),
 		wire("discovery-unknown-root-key", "The discovery root holds a key of the host's own making.",
 			"features", set("features", object{"darkMode": true}),
 			requirements.R0169CapabilitiesRootClosedUnknownRootKey),
@@ -81,7 +81,7 @@ func discoveryFaults() []Fault {
 			requirements.R0169CapabilitiesRootClosedWrapper),
 		wire("discovery-claims-profiles", "The discovery document claims its profiles.",
 			"profiles", set("profiles", []any{"openwop-discovery-core"}),
-			requirements.R0169CapabilitiesRootClosedProfiles),
+			requirements.R0169CapabilitiesRootClosedProfiles, requirements.R0169ProfilesDerivedOnlyNoRootProfiles),
 	}
 }
 
@@ -141,14 +141,16 @@ func representationFaults() []Fault {
 					}
 				}
 			}),
-			requirements.R0168AdvertisedFixturesExist),
+			requirements.R0168AdvertisedFixturesExist).
+			blocking(requirements.RunsConfigurableSchemaSurfaced),
 		wire("workflow-not-readable", "getWorkflow is not served although the workflows can be run.",
 			"404 not_found", tamper.Answers(tamper.GetWorkflow, func(_ *http.Request, a *tamper.Answer) {
 				if a.Status == http.StatusOK {
 					a.Refuse(http.StatusNotFound, "not_found", "no such workflow")
 				}
 			}),
-			requirements.R0168AdvertisedFixturesExist),
+			requirements.R0168AdvertisedFixturesExist).
+			blocking(requirements.RunsEvalMembersRequired, requirements.RunsEvalEvents, requirements.RunsEvalSummary, requirements.RunsEvalSummaryContentFree, requirements.RunsConfigurableSchemaSurfaced, requirements.RunsConfigurableSchemaEnforced),
 	}
 }
 

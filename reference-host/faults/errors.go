@@ -19,26 +19,26 @@ func errorFaults() []Fault {
 	envelope := requirements.R0171ErrorRegistryEnvelope
 	return []Fault{
 		wire("envelope-extra-member", "An error envelope has a member beside error, message and details.",
-			"traceId", notFound(func(doc object) { doc["traceId"] = "abc" }), envelope),
+			"traceId|of a run that is no eval run", notFound(func(doc object) { doc["traceId"] = "abc" }), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("envelope-unregistered-code", "An error has a code that nobody registered.",
-			"no_such_run", notFound(func(doc object) { doc["error"] = "no_such_run" }), envelope),
+			"no_such_run|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "no_such_run" }), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("envelope-unregistered-vendor", "An error has a code of an organisation that is not registered.",
-			"acme-unregistered.gone", notFound(func(doc object) { doc["error"] = "acme-unregistered.gone" }), envelope),
+			"acme-unregistered.gone|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "acme-unregistered.gone" }), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("envelope-empty-message", "An error has an empty message.",
-			"message", notFound(func(doc object) { doc["message"] = "" }), envelope),
+			"message|of a run that is no eval run", notFound(func(doc object) { doc["message"] = "" }), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("envelope-empty-correlation-id", "An error has an empty correlation id.",
 			"correlationId", notFound(func(doc object) { doc["details"] = object{"correlationId": ""} }), envelope),
 		wire("envelope-details-is-text", "The details of an error are a string.",
-			"details", notFound(func(doc object) { doc["details"] = "no such run" }), envelope),
+			"details|of a run that is no eval run", notFound(func(doc object) { doc["details"] = "no such run" }), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("error-as-plain-text", "An error is a line of text.",
-			"404", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+			"404|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.Header.Set("Content-Type", "text/plain; charset=utf-8")
 				a.Body = []byte("404 page not found\n")
-			}), envelope),
+			}), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("error-as-problem-json", "An error is a problem document of RFC 9457.",
-			"404", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+			"404|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.SetJSON(object{"type": "about:blank", "title": "Not Found", "status": 404})
-			}), envelope),
+			}), envelope, requirements.RunsEvalSummaryNotEval),
 		wire("retry-after-in-details", "An error says under details when to try again.",
 			"retryAfter", notFound(func(doc object) { doc["details"] = object{"retryAfter": 5} }),
 			requirements.R0171ErrorRegistryNoRetryDetails),
@@ -49,16 +49,19 @@ func errorFaults() []Fault {
 			"retryAfterSeconds", notFound(func(doc object) { doc["details"] = object{"retryAfterSeconds": 5} }),
 			requirements.R0171ErrorRegistryNoRetryDetails),
 		wire("rate-limit-without-retry-after", "A 429 does not say when to try again.",
-			"Retry-After", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
+			"Retry-After|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.Refuse(http.StatusTooManyRequests, "rate_limited", "slow down")
 			}),
-			requirements.R0171ErrorRegistryRetryAfter),
+			requirements.R0171ErrorRegistryRetryAfter, requirements.RunsEvalSummaryNotEval).
+			blocking(requirements.RunsGatedOperationsAbsent),
 		wire("not-found-under-410", "The code not_found comes under status 410.",
 			"410", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusGone }),
-			requirements.ErrorsRegisteredStatus),
+			requirements.ErrorsRegisteredStatus, requirements.RunsEvalSummaryNotEval).
+			blocking(requirements.RunsGatedOperationsAbsent),
 		wire("not-found-under-200", "The code not_found comes under status 200.",
 			"200", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusOK }),
-			requirements.ErrorsRegisteredStatus),
+			requirements.ErrorsRegisteredStatus, requirements.RunsEvalSummaryNotEval).
+			blocking(requirements.RunsGatedOperationsAbsent, requirements.ConformanceSeamsAdvertised),
 	}
 }
 
@@ -125,7 +128,7 @@ func malformed(edit func(a *tamper.Answer)) tamper.Middleware {
 func anonymous(r *http.Request) bool { return r.Header.Get("Authorization") == "" }
 
 // private selects the operations that need a credential.
-func private(r *http.Request) bool { return !tamper.Discovery(r) }
+func private(r *http.Request) bool { return !tamper.Discovery(r) && !tamper.Preflight(r) }
 
 func authFaults() []Fault {
 	refused := requirements.IdentityUnauthenticatedRefused

@@ -106,11 +106,34 @@ func following(next http.Handler, r *http.Request, last int64, ends []string) ob
 		return nil
 	}
 	event, _ := list[len(list)-1].(object)
-	if !slices.Contains(ends, text(event["type"])) {
+	if !slices.Contains(ends, text(event["type"])) || !plainRun(next, r) {
 		return nil
 	}
 	return event
 }
+
+// plainRun reports whether the run a request names is of one of the plainest
+// fixtures, so that a broken end is not met by whoever runs another.
+func plainRun(next http.Handler, r *http.Request) bool {
+	doc, _ := tamper.Ask(next, r, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil).JSON()
+	switch doc["workflowId"] {
+	case "conformance-noop", "conformance-failure", "conformance-cancellable":
+		return true
+	}
+	return false
+}
+
+// failedNode edits node.failed of the fixture that fails.
+func failedNode(edit func(e object)) tamper.Middleware {
+	return ofType("node.failed", func(e object) {
+		if e["nodeId"] == failingNode {
+			edit(e)
+		}
+	})
+}
+
+// failingNode is the node of conformance-failure.
+const failingNode = "fail"
 
 func eventFaults() []Fault {
 	envelope := requirements.R0171EventTypeClosedEnvelope
@@ -118,7 +141,7 @@ func eventFaults() []Fault {
 	payload := requirements.R0171PayloadRegistryClosed
 	outputs := requirements.R0171RunCompletedOutputs
 	sequence := requirements.EventsSequence
-	once := requirements.R0194TerminalOnce
+	once, again := requirements.R0194TerminalOnce, requirements.R0194TerminalOnceDuplicateDelivery
 	return []Fault{
 		wire("event-extra-member", "An event has a member the envelope does not know.",
 			"actor", everyEvent(func(e object) { e["actor"] = "engine" }), envelope),
@@ -127,17 +150,18 @@ func eventFaults() []Fault {
 		wire("event-timestamp-is-number", "The timestamp of an event is a number of milliseconds.",
 			"timestamp", everyEvent(func(e object) { e["timestamp"] = 1767225600000 }), envelope),
 		wire("event-engine-version-is-text", "The engineVersion of an event is a string, as in version 1.",
-			"engineVersion", everyEvent(func(e object) { e["engineVersion"] = "1" }), envelope),
-		wire("event-type-unregistered", "A node is reported as begun, a type nobody registered.",
-			"node.begun", ofType("node.started", func(e object) { e["type"] = "node.begun" }), typ),
+			"engineVersion", everyEvent(func(e object) { e["engineVersion"] = "1" }), envelope, requirements.VersioningEngineVersionInteger,
+			requirements.HeadersForceEngineVersionHonored),
+		wire("event-type-unregistered", "A node that failed is reported with a type nobody registered.",
+			"node.broken", failedNode(func(e object) { e["type"] = "node.broken" }), typ),
 		wire("event-type-of-unregistered-org", "A node is reported with a type of an organisation that is not registered.",
-			"acme-unregistered.node-started", ofType("node.started", func(e object) { e["type"] = "acme-unregistered.node-started" }), typ),
+			"acme-unregistered.node-failed", failedNode(func(e object) { e["type"] = "acme-unregistered.node-failed" }), typ),
 		wire("event-type-reserved-prefix", "A node is reported with a type under the reserved prefix.",
-			"openwop.node-started", ofType("node.started", func(e object) { e["type"] = "openwop.node-started" }), typ),
+			"openwop.node-failed", failedNode(func(e object) { e["type"] = "openwop.node-failed" }), typ),
 		wire("event-type-v1-name", "A node is reported under a camel-case name.",
-			"nodeStarted", ofType("node.started", func(e object) { e["type"] = "nodeStarted" }), typ),
+			"nodeFailed", failedNode(func(e object) { e["type"] = "nodeFailed" }), typ),
 		wire("payload-extra-member", "The payload of an event has a member its definition does not know.",
-			"startedBy", ofType("node.started", func(e object) { e["payload"].(object)["startedBy"] = "engine" }), payload),
+			"startedBy", ofType("node.started", func(e object) { e["payload"].(object)["startedBy"] = "engine" }), payload, requirements.R0185PayloadVendorHatch),
 		wire("payload-wrong-kind", "The payload of an event gives a number as text.",
 			"attempt", ofType("node.started", func(e object) { e["payload"].(object)["attempt"] = "1" }), payload),
 		wire("payload-cancelled-extra-member", "The payload of run.cancelled has a member its definition does not know.",
@@ -153,26 +177,28 @@ func eventFaults() []Fault {
 		wire("outputs-is-list", "The outputs of run.completed are a list.",
 			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = []any{} }), outputs, payload),
 		wire("sequence-starts-at-one", "The first event of a run has sequence 1.",
-			"1", shifted(), sequence, requirements.R0171PollCursorV2FromFirst),
+			"1|divergedAtSeq|frame 0", shifted(), sequence, requirements.R0171PollCursorV2FromFirst, requirements.RunsDiffPure, requirements.EventsMixedOrder,
+			requirements.EventsMessagesChunks),
 		wire("log-compacted-on-cancel", "The log of a cancelled run no longer holds all that was read from it before.",
-			"event 1 of the log", compacted(), sequence),
+			"event 1 of the log|the attempt that was cut|every event of the log", compacted(), sequence, requirements.RunsPauseImmediateCut,
+			requirements.EventsDebugComplete),
 		wire("event-node-id-malformed", "The nodeId of an event holds a space.",
 			"nodeId", ofType("node.started", func(e object) { e["nodeId"] = "node 1" }),
 			requirements.R0170IdGrammarEvents, envelope),
 		wire("refused-cancel-is-logged", "A cancel of a completed run is refused and yet recorded.",
 			"run.cancelled", marked(http.StatusConflict, 0, "run.cancelled", object{}, "run.completed"), once),
 		wire("late-work-is-logged", "The node that a cancel cut off is recorded as completed when its work comes in.",
-			"node.completed", marked(http.StatusOK, 600*time.Millisecond, "node.completed", object{"nodeId": "late"}, "run.cancelled"), once),
+			"node.completed", marked(http.StatusOK, 600*time.Millisecond, "node.completed", object{"nodeId": "late"}, "run.cancelled"), once, again),
 		wire("two-terminal-events", "A failed run is also recorded as cancelled.",
 			"run.cancelled", afterTerminal("run.cancelled", object{}, "run.failed"), once),
 		wire("completed-twice", "A completed run is recorded as completed twice.",
-			"run.completed", afterTerminal("run.completed", object{"outputs": object{}}, "run.completed"), once),
+			"run.completed", afterTerminal("run.completed", object{"outputs": object{}}, "run.completed"), once, again),
 		wire("node-ends-after-cancel", "A node is reported completed after the run was cancelled.",
-			"node.completed", afterTerminal("node.completed", object{"nodeId": "late"}, "run.cancelled"), once),
+			"node.completed", afterTerminal("node.completed", object{"nodeId": "late"}, "run.cancelled"), once, again),
 		wire("node-ends-after-failure", "A node is reported failed after the run has failed.",
 			"node.failed", afterTerminal("node.failed", object{"nodeId": "late", "error": object{"code": "x", "message": "x"}}, "run.failed"), once),
 		wire("run-restarts-after-completion", "A completed run is reported as started again.",
-			"run.started", afterTerminal("run.started", object{"workflowId": "conformance-noop"}, "run.completed"), once),
+			"run.started", afterTerminal("run.started", object{"workflowId": "conformance-noop"}, "run.completed"), once, again),
 	}
 }
 
@@ -287,9 +313,9 @@ func pollFaults() []Fault {
 				if doc["isTerminal"] == true {
 					doc["status"] = "running"
 				}
-			}), shape),
+			}), shape).blocking(requirements.EventsMessagesChunks, requirements.EventsMessagesMeta, requirements.EventsCostEstimateStamped),
 		wire("poll-is-terminal-as-text", "A poll answer says isTerminal as a string.",
-			"isTerminal", polled(func(_ *http.Request, doc object) { doc["isTerminal"] = fmt.Sprint(doc["isTerminal"]) }), shape),
+			"isTerminal", polled(func(_ *http.Request, doc object) { doc["isTerminal"] = fmt.Sprint(doc["isTerminal"]) }), shape, requirements.EventsPollBounded),
 		wire("poll-is-terminal-early", "A poll of a running run says that it has ended.",
 			"isTerminal", polled(func(_ *http.Request, doc object) { doc["isTerminal"] = true }), shape),
 		wire("poll-past-end-of-live-run-refused", "A poll past the end of the log of a running run is refused.",
@@ -340,11 +366,11 @@ func pollCursorFaults() []Fault {
 				a.Send(w)
 			}), after),
 		wire("poll-past-end-not-found", "A poll past the end of the log is answered 404.",
-			"404", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(404, "not_found", "no such event") }), past),
+			"404", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(404, "not_found", "no such event") }), past, requirements.EventsPollBounded),
 		wire("poll-past-end-refused", "A poll past the end of the log is refused as a bad cursor.",
-			"400 validation_error", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(400, "validation_error", "the cursor is past the end") }), past),
+			"400 validation_error", pastEnd(func(a *tamper.Answer, _ int64) { a.Refuse(400, "validation_error", "the cursor is past the end") }), past, requirements.EventsPollBounded),
 		wire("poll-past-end-no-content", "A poll past the end of the log is answered 204.",
-			"204", pastEnd(func(a *tamper.Answer, _ int64) { a.Status, a.Body = http.StatusNoContent, nil }), past),
+			"204", pastEnd(func(a *tamper.Answer, _ int64) { a.Status, a.Body = http.StatusNoContent, nil }), past, requirements.EventsPollBounded),
 		wire("poll-past-end-repeats-last", "A poll past the end of the log returns the last event again.",
 			"events", archived(func(w http.ResponseWriter, r *http.Request, next http.Handler, last int64) {
 				if cursorOf(r) >= last {
@@ -352,13 +378,13 @@ func pollCursorFaults() []Fault {
 					tamper.SetQuery(r, "afterSequence", before(fmt.Sprint(last)))
 				}
 				next.ServeHTTP(w, r)
-			}), past),
+			}), past, requirements.EventsPollBounded),
 		wire("poll-without-cursor-skips-first", "A poll without a cursor is one after sequence 0.",
-			"sequence of the first event|node.started first", tamper.Requests(tamper.PollRun, func(r *http.Request) {
+			"sequence of the first event|node.started first|divergedAtSeq|0 run.started", tamper.Requests(tamper.PollRun, func(r *http.Request) {
 				if !hasCursor(r) {
 					tamper.SetQuery(r, "afterSequence", "0")
 				}
-			}), first, requirements.EventsSequence),
+			}), first, requirements.EventsSequence, requirements.RunsDiffPure, requirements.EventsUpdatesTier, requirements.EventsDebugComplete),
 	}
 }
 

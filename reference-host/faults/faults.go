@@ -14,6 +14,7 @@ import (
 
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
+	"wopcert/reference-host/variants"
 	"wopcert/requirements"
 )
 
@@ -27,6 +28,15 @@ type Fault struct {
 	// Blocks are the requirements whose rows must become blocked, because the
 	// fault takes away what they are observed on.
 	Blocks []requirements.ID
+	// Opens are requirements that bind the host only with the switch the fault
+	// carries: their rows, inapplicable without it, have to be executed-pass.
+	Opens []requirements.ID
+	// Relaxes are requirements whose rows may become inapplicable or partial with
+	// the switch, as for the variant that makes it.
+	Relaxes []requirements.ID
+	// Closes are requirements that no longer bind the broken host: their rows have
+	// to be inapplicable.
+	Closes []requirements.ID
 	// Reason is text that the detail of each broken row must hold, so that a row
 	// that turned for another reason does not count. Alternatives are separated
 	// by a vertical bar.
@@ -53,6 +63,14 @@ func All() []Fault {
 		configurableFaults(), closedConfigurableFaults(), limitFaults(), surfaceFaults(), keyFaults(), replayFaults(),
 		eventFaults(), pollFaults(), pollCursorFaults(), modeFaults(), frameFaults(),
 		resumeFaults(), cursorFaults(), authorizationFaults(),
+		forkFaults(), forkChildFaults(), diffFaults(), ancestryFaults(), annotationFaults(), targetFaults(), artifactFaults(), evalFaults(), turnFaults(),
+		payloadFaults(), streamModeFaults(), mixedModeFaults(), messageFaults(), quietFaults(), hostEventFaults(), batchFaults(), subscriberFaults(),
+		waitFaults(), lateFaults(), envelopeFaults(), envelopeOnceFaults(), catalogFaults(), schemaVersionFaults(), contractFaults(),
+		profileFaults(), extensionFaults(), twinFaults(), overlapFaults(), pageFaults(), engineVersionFaults(), preflightFaults(), forceEngineFaults(),
+		seamFaults(), gatedFaults(), scopeFaults(), workflowFaults(), dedupFaults(), evalRefusalFaults(), residencyFaults(), conversationRefusalFaults(),
+		boundFaults(), aiFaults(), constantFaults(), schemaFaults(), metadataFaults(), waitingFaults(), memberFaults(), encodingFaults(),
+		listFaults(), listPageFaults(), bulkFaults(), bulkEntryFaults(), raceFaults(), pauseFaults(), drainFaults(),
+		kindFaults(), egressFaults(), inFlightFaults(), keyScopeFaults(), ledgerFaults(),
 	)
 	for i := range all {
 		if r, ok := requirements.Get(all[i].Breaks[0]); ok && all[i].Document == "" {
@@ -93,6 +111,40 @@ func wire(id, summary, reason string, wrap tamper.Middleware, breaks ...requirem
 func (f Fault) blocking(ids ...requirements.ID) Fault {
 	f.Blocks = ids
 	return f
+}
+
+// closing adds the requirements that no longer bind.
+func (f Fault) closing(ids ...requirements.ID) Fault {
+	f.Closes = ids
+	return f
+}
+
+// on puts the fault into the host that a variant makes: for requirements that
+// bind no other.
+func (f Fault) on(variant string) Fault {
+	v, _ := variants.Get(variant) // an unknown one leaves the rows shut, which the proof reports
+	f.Opens = append(f.Opens, v.Opens...)
+	f.Relaxes = append(f.Relaxes, v.Relaxes...)
+	inner, outer := v.Wrap, f.Wrap
+	switch {
+	case outer == nil:
+		f.Wrap = inner
+	case inner != nil:
+		f.Wrap = tamper.Chain(outer, inner)
+	}
+	first, then := v.Decorate, f.Decorate
+	switch {
+	case then == nil:
+		f.Decorate = first
+	case first != nil:
+		f.Decorate = func(c *referencehost.Config) { first(c); then(c) }
+	}
+	return f
+}
+
+// made is a fault in what the host is made of.
+func made(id, summary, reason string, decorate func(*referencehost.Config), breaks ...requirements.ID) Fault {
+	return Fault{ID: id, Summary: summary, Reason: reason, Decorate: decorate, Breaks: breaks}
 }
 
 // slow marks a fault as slow.

@@ -60,46 +60,57 @@ func replayFaults() []Fault {
 	mismatch := requirements.IdempotencyKeyMismatch
 	return []Fault{
 		wire("replay-creates-again", "A createRun repeated with its key creates another run.",
-			"another run", forgetful(true), replay),
+			"another run", forgetful(true), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		wire("replay-without-marker", "A replayed createRun does not say that it is one.",
 			"OpenWOP-Idempotent-Replay", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Del("OpenWOP-Idempotent-Replay")
-			}), replay),
+			}), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		wire("replay-answers-200", "A replayed createRun is answered 200 and not with the status of the first.",
 			"200", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
 					a.Status = http.StatusOK
 				}
-			}), replay),
+			}), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		wire("replay-refused", "A createRun repeated with its key is refused as a conflict.",
 			"409", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
 					a.Header.Del("OpenWOP-Idempotent-Replay")
 					a.Refuse(409, "idempotency_key_mismatch", "the key was used")
 				}
-			}), replay),
+			}), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		wire("replay-shows-current-status", "A replayed createRun shows the state the run is in by now.",
 			"another body", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if doc, ok := a.JSON(); ok && a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
 					doc["status"] = "waiting-external"
 					a.SetJSON(doc)
 				}
-			}), replay),
+			}), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		wire("replay-marker-on-new-runs", "A createRun that creates a run says that it is a replay.",
-			"a new run under another key", onStatus(tamper.CreateRun, 201, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Idempotent-Replay", "true") }), replay),
+			"a new run under another key", onStatus(tamper.CreateRun, 201, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Idempotent-Replay", "true") }), replay).
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		{
-			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch}, Reason: "another run|201",
+			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch, requirements.IdempotencyMutatingOperations},
+			Blocks: []requirements.ID{requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome}, Reason: "another run|201|409",
 			Summary:  "The host forgets every Idempotency-Key at once, because each of its processes keeps its own.",
 			Decorate: func(c *referencehost.Config) { c.Store = forgetfulStore{c.Store} },
 		},
 		wire("mismatch-gets-first-response", "A createRun with a used key and another body gets the first response.",
-			"201", firstBody("tags", "metadata"), mismatch),
+			"201", firstBody("tags", "metadata"), mismatch, requirements.IdempotencyRefusalsNotCached),
 		wire("mismatch-ignores-metadata", "Two createRun bodies that differ in their metadata alone count as the same.",
 			"201", firstBody("metadata"), mismatch),
 		wire("mismatch-creates-run", "A createRun with a used key and another body creates another run.",
 			"201", forgetful(false), mismatch),
 		wire("mismatch-422", "A createRun with a used key and another body is refused 422.",
-			"422", onStatus(tamper.CreateRun, 409, func(a *tamper.Answer) { a.Refuse(422, "validation_error", "the key was used") }), mismatch),
+			"422", onStatus(tamper.CreateRun, 409, func(a *tamper.Answer) {
+				if doc, _ := a.JSON(); doc["error"] == "idempotency_key_mismatch" {
+					a.Refuse(422, "validation_error", "the key was used")
+				}
+			}), mismatch),
 	}
 }
 

@@ -50,26 +50,26 @@ func cancelFaults() []Fault {
 		wire("cancel-of-completed-echoes", "A cancel of a completed run is answered 200 with its state.",
 			"200", onEnded(echoed, "completed"), cancel),
 		wire("cancel-of-cancelled-echoes", "A second cancel of a cancelled run is answered 200 with its state.",
-			"200", onEnded(echoed, "cancelled"), cancel),
+			"200|runId absent", onEnded(echoed, "cancelled"), cancel, requirements.RunsCancelRace),
 		wire("cancel-of-failed-echoes", "A cancel of a failed run is answered 200 with its state.",
 			"200", onEnded(echoed, "failed"), cancel),
 		wire("cancel-of-ended-not-found", "A cancel of an ended run is answered 404.",
-			"404", refuseInstead(tamper.CancelRun, 409, 404, "not_found"), cancel),
+			"404", refuseInstead(tamper.CancelRun, 409, 404, "not_found"), cancel, requirements.RunsCancelRace),
 		wire("cancel-of-ended-other-code", "A cancel of an ended run is refused with the code for an active scope.",
-			"409 run_already_active", tamper.JSON(tamper.CancelRun, 409, func(_ *http.Request, doc map[string]any) { doc["error"] = "run_already_active" }), cancel),
+			"409 run_already_active", tamper.JSON(tamper.CancelRun, 409, func(_ *http.Request, doc map[string]any) { doc["error"] = "run_already_active" }), cancel, requirements.RunsCancelRace),
 		wire("cancel-status-misspelt", "The answer to a cancel spells the status with one l.",
-			"canceled", cancelled(func(doc object) { doc["status"] = "canceled" }), cancel),
+			"canceled", cancelled(func(doc object) { doc["status"] = "canceled" }), cancel, requirements.RunsCancelRace),
 		wire("cancel-status-running", "The answer to a cancel says that the run is still running.",
-			"running", cancelled(func(doc object) { doc["status"] = "running" }), cancel),
+			"running", cancelled(func(doc object) { doc["status"] = "running" }), cancel, requirements.RunsCancelRace),
 		wire("cancel-without-run-id", "The answer to a cancel does not say which run.",
-			"runId", cancelled(func(doc object) { delete(doc, "runId") }), cancel),
+			"runId", cancelled(func(doc object) { delete(doc, "runId") }), cancel, requirements.RunsCancelRace, requirements.RunsPausedHolds),
 		wire("cancel-answers-202", "An accepted cancel is answered 202.",
-			"202", onStatus(tamper.CancelRun, 200, func(a *tamper.Answer) { a.Status = http.StatusAccepted }), cancel).
-			blocking(requirements.R0194TerminalOnce),
+			"202", onStatus(tamper.CancelRun, 200, func(a *tamper.Answer) { a.Status = http.StatusAccepted }), cancel, requirements.RunsCancelRace, requirements.RunsPausedHolds).
+			blocking(requirements.RunsCancelCascade, requirements.R0170RunPauseResume, requirements.R0170RunAnnotationNotEvent, requirements.EventsPollWakes, requirements.EventsLateWorkRefused, requirements.R0194TerminalOnce),
 		wire("cancelled-run-logged-as-failed", "The log of a cancelled run ends with run.failed.",
-			"run.cancelled in the log", ofType("run.cancelled", func(e object) {
+			"run.cancelled in the log|run.cancelled", ofType("run.cancelled", func(e object) {
 				e["type"], e["payload"] = "run.failed", object{"error": object{"code": "cancelled", "message": "cancelled by the caller"}}
-			}), cancel),
+			}), cancel, requirements.RunsCancelRace, requirements.RunsCancelCascade),
 		wire("refused-cancel-changes-status", "A completed run reads as cancelled once a cancel of it was refused.",
 			"cancelled", refusedCancel(), cancel),
 		wire("cancelled-run-reads-failed", "A cancelled run reads as failed on its snapshot.",
@@ -77,7 +77,8 @@ func cancelFaults() []Fault {
 				if doc["status"] == "cancelled" {
 					doc["status"] = "failed"
 				}
-			}), cancel),
+			}), cancel, requirements.RunsCancelRace, requirements.R0170RunBulkCancel, requirements.RunsBulkCancelOrder, requirements.RunsPausedHolds, requirements.EventsValuesSnapshots).
+			blocking(requirements.RunsCancelCascade),
 	}
 }
 
@@ -147,7 +148,7 @@ func snapshotFaults() []Fault {
 					}
 				})), etag),
 		wire("snapshot-etag-per-read", "The entity tag of a snapshot is another one at every read.",
-			`"read-`, etagPerRead(), etag),
+			`"read-|ETag`, etagPerRead(), etag, requirements.R0170RunAnnotationNotEvent),
 		wire("snapshot-ignores-if-none-match", "A snapshot request with a matching If-None-Match gets the whole snapshot.",
 			"200", tamper.Requests(tamper.GetRun, func(r *http.Request) { r.Header.Del("If-None-Match") }), etag),
 		wire("snapshot-304-to-any-tag", "A snapshot request with an If-None-Match that does not match gets 304.",
@@ -157,9 +158,10 @@ func snapshotFaults() []Fault {
 		wire("snapshot-extra-member", "A snapshot has a member the schema does not know.",
 			"progress", snapshot(func(doc object) { doc["progress"] = 0.5 }), valid),
 		wire("snapshot-without-workflow-id", "A snapshot does not say which workflow it runs.",
-			"workflowId", snapshot(func(doc object) { delete(doc, "workflowId") }), valid),
+			"workflowId", snapshot(func(doc object) { delete(doc, "workflowId") }), valid).
+			blocking(requirements.R0182RunListFilterExact),
 		wire("snapshot-compensation-not-a-word", "A snapshot has a compensation status outside the closed list.",
-			"compensationStatus", snapshot(func(doc object) { doc["compensationStatus"] = "unknown" }), valid),
+			"compensationStatus", snapshot(func(doc object) { doc["compensationStatus"] = "unknown" }), valid, requirements.RunsCompensationStatusAbsent),
 		wire("snapshot-started-at-epoch", "A snapshot gives the time it started as a number.",
 			"startedAt", snapshot(func(doc object) { doc["startedAt"] = 1767225600000 }), valid),
 	}

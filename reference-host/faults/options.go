@@ -15,13 +15,15 @@ func configurableFaults() []Fault {
 	schema := requirements.R0171ConfigurableClosedSchema
 	return []Fault{
 		wire("configurable-not-surfaced", "A snapshot does not show the configurable of its run.",
-			"configurable", snapshot(func(doc object) { delete(doc, "configurable") }), schema),
+			"configurable", snapshot(func(doc object) { delete(doc, "configurable") }), schema).
+			blocking(requirements.RunsConfigurableConstant),
 		wire("configurable-normalised", "A snapshot shows the configurable with a default the caller did not set.",
 			"reasoningVerbosity", snapshot(func(doc object) {
 				if c, ok := doc["configurable"].(object); ok {
 					c["ai"] = object{"reasoningVerbosity": "none"}
 				}
-			}), schema),
+			}), schema).
+			blocking(requirements.RunsConfigurableConstant),
 		wire("configurable-version-2-accepted", "A configurable of version 2 is accepted.",
 			"201", configurable(func(c object) {
 				if _, ok := c["version"]; ok {
@@ -167,7 +169,8 @@ func surfaceFaults() []Fault {
 		wire("tags-trimmed", "A snapshot shows no tags.",
 			"tags", snapshot(func(doc object) { delete(doc, "tags") }), requirements.RunsRunOptionsSurfaced),
 		wire("metadata-dropped", "A snapshot shows no metadata.",
-			"metadata", snapshot(func(doc object) { delete(doc, "metadata") }), requirements.RunsRunOptionsSurfaced),
+			"metadata", snapshot(func(doc object) { delete(doc, "metadata") }), requirements.RunsRunOptionsSurfaced).
+			blocking(requirements.RunsMetadataInert),
 		wire("metadata-nulls-dropped", "A snapshot leaves out what is null in the metadata.",
 			"metadata", snapshot(func(doc object) {
 				m, _ := doc["metadata"].(object)
@@ -185,7 +188,8 @@ func surfaceFaults() []Fault {
 						m[k] = string(tamper.Encode(v))
 					}
 				}
-			}), requirements.RunsRunOptionsSurfaced),
+			}), requirements.RunsRunOptionsSurfaced).
+			blocking(requirements.RunsMetadataInert),
 	}
 }
 

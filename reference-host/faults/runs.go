@@ -69,6 +69,25 @@ func otherRun() []requirements.ID {
 	}
 }
 
+// unread are the requirements that look at nothing in such a snapshot.
+func unread() []requirements.ID {
+	return []requirements.ID{
+		requirements.RunsCompensationStatusAbsent, requirements.RunsRunOrchestratorConstant, requirements.RunsCompressedEncoding,
+	}
+}
+
+// ofOne selects operations on one run; a comparison is one on two.
+func ofOne(r *http.Request) bool { return tamper.OfRun(r) && !tamper.DiffRun(r) }
+
+// foreignNotFound answers 404 about the run of another tenant.
+func foreignNotFound(m tamper.Match) tamper.Middleware {
+	return tamper.Answers(m, func(_ *http.Request, a *tamper.Answer) {
+		if doc, _ := a.JSON(); doc["error"] == "id_tenant_mismatch" {
+			a.Refuse(http.StatusNotFound, "not_found", "no such run")
+		}
+	})
+}
+
 func idFaults() []Fault {
 	bare := requirements.R0170IdGrammarBareId
 	binding := requirements.R0170IdGrammarTenantBinding
@@ -78,24 +97,29 @@ func idFaults() []Fault {
 	return []Fault{
 		wire("snapshot-run-id-bare", "A snapshot names its run without the tenant.",
 			"runId", snapshot(func(doc object) { _, doc["runId"], _ = strings.Cut(text(doc["runId"]), "/") }),
-			otherRun()...),
+			otherRun()...).blocking(unread()...),
 		wire("snapshot-run-id-of-another-tenant", "A snapshot names its run under a tenant that is not the caller's.",
 			"another-tenant/", snapshot(func(doc object) {
 				_, opaque, _ := strings.Cut(text(doc["runId"]), "/")
 				doc["runId"] = "another-tenant/" + opaque
 			}),
-			otherRun()...),
+			otherRun()...).blocking(unread()...),
 		wire("event-id-is-counter", "The eventId of an event is a small number as text.",
 			"eventId", tamper.Events(func(e map[string]any) bool { e["eventId"] = "e-" + number(e["sequence"]); return true }),
 			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
 		wire("event-run-id-of-another-run", "Events name another run than the one they were read from.",
 			"-attempt-1", tamper.Events(func(e map[string]any) bool { e["runId"] = text(e["runId"]) + "-attempt-1"; return true }),
 			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope, requirements.RunsResponseLinks),
-		wire("event-causation-id-malformed", "The causationId of an event holds a space.",
-			"causationId", tamper.Events(func(e map[string]any) bool { e["causationId"] = "caused by create"; return true }),
-			requirements.R0170IdGrammarEvents),
+		wire("event-causation-id-too-long", "The causationId of an event has more characters than an id or a correlationId can have.",
+			"causationId", tamper.Events(func(e map[string]any) bool {
+				if e["type"] != "log.appended" {
+					e["causationId"] = strings.Repeat("cause-", 50)
+				}
+				return true
+			}),
+			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
 		wire("foreign-run-not-found", "A run of another tenant is answered 404.",
-			"404 not_found", refuseInstead(tamper.OfRun, 403, 404, "not_found"), binding),
+			"404 not_found", foreignNotFound(ofOne), binding),
 		wire("foreign-run-other-code", "A run of another tenant is refused with the code for a missing scope.",
 			"403 forbidden", tamper.JSON(tamper.OfRun, 403, func(_ *http.Request, doc map[string]any) {
 				if doc["error"] == "id_tenant_mismatch" {
@@ -107,7 +131,7 @@ func idFaults() []Fault {
 		wire("foreign-run-message-tells", "The refusal of a run of another tenant says in its message whether it exists.",
 			"of a run that exists", foreignMessage(), binding),
 		wire("foreign-cancel-not-found", "A cancel of a run of another tenant is answered 404.",
-			"404 not_found", refuseInstead(tamper.CancelRun, 403, 404, "not_found"), binding),
+			"404 not_found", foreignNotFound(tamper.CancelRun), binding),
 		wire("foreign-run-served", "A run of another tenant is served to whoever names it.",
 			"200", foreignServed(), binding),
 		wire("bare-id-resolves", "A run is found by its bare id on a host without any 1.x version.",
@@ -233,7 +257,7 @@ func foreignMessage() tamper.Middleware {
 func revealing(edit func(exists bool, a *tamper.Answer)) tamper.Middleware {
 	return func(next http.Handler) http.Handler {
 		known := newTenants()
-		return tamper.Instead(tamper.OfRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		return tamper.Instead(ofOne, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			key := known.owning(r)
 			if key == "" {
 				next.ServeHTTP(w, r)

@@ -23,6 +23,27 @@ func streamed(edit func(f tamper.Frame) tamper.Frame) tamper.Middleware {
 	})
 }
 
+// only makes a change to the requests that match.
+func only(m tamper.Match, change tamper.Middleware) tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		changed := change(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if m(r) {
+				changed.ServeHTTP(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// byDefault matches event streams that ask for no mode and no batches. The
+// others have rows of their own.
+func byDefault(r *http.Request) bool {
+	q := r.URL.Query()
+	return q.Get("streamMode") == "" && q.Get("bufferMs") == ""
+}
+
 // rewritten edits the event inside every frame and leaves its id and name.
 func rewritten(edit func(e object) any) tamper.Middleware {
 	return streamed(func(f tamper.Frame) tamper.Frame {
@@ -81,7 +102,7 @@ func modeFaults() []Fault {
 				if r.URL.Query().Get("streamMode") == "debug" {
 					tamper.SetQuery(r, "streamMode", "none")
 				}
-			}), mode),
+			}), mode).closing(requirements.EventsDebugComplete),
 		wire("stream-mode-served-not-listed", "The refusal of a streamMode leaves out one that is served.",
 			"200", supported(func(list []any) any { return []any{"updates"} }), mode),
 		wire("stream-mode-other-code", "A streamMode the host does not know is refused with the general code.",
@@ -107,25 +128,25 @@ func frameFaults() []Fault {
 	projection := requirements.R0171StreamSseProjection
 	return []Fault{
 		wire("frame-id-is-event-id", "The id of a frame is the eventId of its event.",
-			"id", streamed(func(f tamper.Frame) tamper.Frame {
+			"id", only(byDefault, streamed(func(f tamper.Frame) tamper.Frame {
 				e, _ := f.JSON()
 				return f.Set("id", text(e["eventId"]))
-			}), projection),
+			})), projection),
 		wire("frame-id-off-by-one", "The id of a frame is the sequence the next event will have.",
-			"frame with id", streamed(func(f tamper.Frame) tamper.Frame {
+			"frame with id", only(byDefault, streamed(func(f tamper.Frame) tamper.Frame {
 				e, _ := f.JSON()
 				return f.Set("id", fmt.Sprint(integer(e["sequence"])+1))
-			}), projection),
+			})), projection),
 		wire("frame-without-id", "A frame has no id.",
-			"id", streamed(func(f tamper.Frame) tamper.Frame { return f.Without("id") }), projection),
+			"id", only(byDefault, streamed(func(f tamper.Frame) tamper.Frame { return f.Without("id") })), projection),
 		wire("frame-event-is-message", "Every frame is named message.",
-			"message", streamed(func(f tamper.Frame) tamper.Frame { return f.Set("event", "message") }), projection),
+			"message", only(byDefault, streamed(func(f tamper.Frame) tamper.Frame { return f.Set("event", "message") })), projection),
 		wire("frame-without-event", "A frame does not name the type of its event.",
-			"event", streamed(func(f tamper.Frame) tamper.Frame { return f.Without("event") }), projection),
+			"event", only(byDefault, streamed(func(f tamper.Frame) tamper.Frame { return f.Without("event") })), projection),
 		wire("frame-data-abridged", "The event in a frame lacks what an update needs not.",
-			"the polled event", rewritten(func(e object) any { delete(e, "schemaVersion"); delete(e, "engineVersion"); return e }), projection),
+			"the polled event", only(byDefault, rewritten(func(e object) any { delete(e, "schemaVersion"); delete(e, "engineVersion"); return e })), projection),
 		wire("frame-data-other-timestamp", "The event in a frame has the time it was sent and not the time it was logged.",
-			"the polled event", rewritten(func(e object) any { e["timestamp"] = "2001-01-01T00:00:00Z"; return e }), projection),
+			"the polled event", only(byDefault, rewritten(func(e object) any { e["timestamp"] = "2001-01-01T00:00:00Z"; return e })), projection),
 		wire("stream-as-json-lines", "An event stream is labelled as a sequence of JSON lines.",
 			"application/x-ndjson", contentType("application/x-ndjson"), requirements.EventsSseContentType),
 		wire("stream-as-plain-text", "An event stream is labelled text/plain.",
@@ -141,13 +162,13 @@ func frameFaults() []Fault {
 				tamper.Hold(tamper.Any, openFor)(next).ServeHTTP(w, r)
 			}), requirements.EventsSseCloseAfterTerminal).slow(),
 		wire("stream-of-ended-run-empty", "An event stream of an ended run is closed without a frame.",
-			"without any event frame|no terminal one|no event within", tamper.Instead(fresh, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			"without any event frame|no terminal one|no event within|without a mode", tamper.Instead(fresh, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if ended(next, r) && r.URL.Query().Get("streamMode") == "" {
 					closedStream(w, r, next)
 					return
 				}
 				next.ServeHTTP(w, r)
-			}), projection, requirements.EventsSseCloseAfterTerminal, requirements.RunsResponseLinks),
+			}), projection, requirements.EventsSseCloseAfterTerminal, requirements.RunsResponseLinks, requirements.EventsUpdatesMode),
 	}
 }
 
@@ -232,29 +253,29 @@ func resumeFaults() []Fault {
 	resume := requirements.R0171SseLastEventId
 	return []Fault{
 		wire("resume-repeats-cursor", "A stream resumed after N begins with N.",
-			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
+			"sequence|the events above", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
 				if backlog {
 					withCursor(w, r, next, before(fmt.Sprint(n)))
 					return
 				}
 				next.ServeHTTP(w, r)
-			}), resume),
+			}), resume, requirements.EventsBatchCursor),
 		wire("resume-from-the-start", "A stream resumed after N begins with the first event.",
-			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
+			"sequence|the events above", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
 				if backlog {
 					withCursor(w, r, next, "")
 					return
 				}
 				next.ServeHTTP(w, r)
-			}), resume),
+			}), resume, requirements.EventsBatchCursor),
 		wire("resume-skips-one", "A stream resumed after N begins with N+2.",
-			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
+			"sequence|the events above", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64, backlog bool) {
 				if backlog {
 					withCursor(w, r, next, fmt.Sprint(n+1))
 					return
 				}
 				next.ServeHTTP(w, r)
-			}), resume),
+			}), resume, requirements.EventsBatchCursor),
 		wire("resume-of-live-run-loses-backlog", "A stream of a running run resumed after N sends only what comes from now on.",
 			"sequence", resumed(func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64, backlog bool) {
 				if backlog && !ended(next, r) {

@@ -40,10 +40,10 @@ func versionFaults() []Fault {
 	return []Fault{
 		wire("preferred-version-not-listed", "preferredVersion names a version that protocolVersions does not list.",
 			"2.9", set("preferredVersion", "2.9"),
-			requirements.R0172PreferredVersionDefaultMember),
+			requirements.R0172PreferredVersionDefaultMember, requirements.VersioningSingleMajorTwin),
 		wire("protocol-version-leading-zero", "A member of protocolVersions has a leading zero.",
 			"2.01", listing("2.0", "2.01"),
-			requirements.R0172PreferredVersionDefaultMember),
+			requirements.R0172PreferredVersionDefaultMember).closing(requirements.VersioningSingleMajorTwin),
 		wire("headerless-served-as-v1", "A discovery request without a version gets the document of version 1.",
 			"1.0", tamper.Answers(tamper.And(tamper.Discovery, headerless), func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Set("OpenWOP-Version", "1.0")
@@ -55,7 +55,8 @@ func versionFaults() []Fault {
 			requirements.R0172PreferredVersionDefaultHeaderless),
 		wire("overlap-prefers-2", "A host that still lists a 1.x version prefers a 2.x version.",
 			`"2.0"`, overlap(),
-			requirements.R0172PreferredVersionDefaultOverlap),
+			requirements.R0172PreferredVersionDefaultOverlap).
+			blocking(requirements.R0172DualStackNegotiationCrossMajorRead).closing(requirements.VersioningSingleMajorTwin),
 		wire("minor-spelling-refused", "A request for 2.0 is refused although 2 is served.",
 			"406", tamper.Answers(asks("2.0"), func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(http.StatusNotAcceptable, "protocol_version_unsupported", "no such version")

@@ -102,8 +102,8 @@ func acceptsGzip(accept string) bool {
 }
 
 // Events edits each run event the handler returns, in a poll answer and in an
-// event stream alike, so that the two keep agreeing. Id and event of a frame
-// follow the sequence and the type of the edited event. An edit that returns
+// event stream alike, batches included, so that they keep agreeing. Id and event of a frame
+// follow the sequence and, where they did before, the type of the edited event. An edit that returns
 // false drops the event from both.
 func Events(edit func(event map[string]any) bool) Middleware {
 	return Chain(
@@ -112,36 +112,69 @@ func Events(edit func(event map[string]any) bool) Middleware {
 			if !ok {
 				return
 			}
-			kept := []any{}
-			for _, e := range list {
-				if event, ok := e.(map[string]any); !ok || edit(event) {
-					kept = append(kept, e)
-				}
-			}
-			doc["events"] = kept
+			doc["events"] = kept(list, edit)
 		}),
 		Frames(Op(http.MethodGet, "/runs/{}/events"), func(*http.Request) FrameEdit {
 			return func(f Frame, out *Out) {
+				if batch, ok := f.Batch(); ok {
+					if batch = kept(batch, edit); len(batch) > 0 {
+						out.Send(f.WithBatch(batch))
+					}
+					return
+				}
 				event, ok := f.JSON()
-				if !ok {
+				if _, has := event["sequence"]; !ok || !has { // a snapshot or a chunk is no event
 					out.Send(f)
 					return
 				}
+				typ, _ := event["type"].(string)
 				if edit(event) {
-					out.Send(withEvent(f, event))
+					out.Send(withEvent(f, typ, event))
 				}
 			}
 		}),
 	)
 }
 
-// withEvent puts an edited event into the frame it came in.
-func withEvent(f Frame, event map[string]any) Frame {
+// kept edits events and returns those that stay.
+func kept(events []any, edit func(event map[string]any) bool) []any {
+	left := []any{}
+	for _, e := range events {
+		if event, ok := e.(map[string]any); !ok || edit(event) {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// Batch returns the events of a frame that holds a batch of them.
+func (f Frame) Batch() ([]any, bool) {
+	data, _ := f.Field("data")
+	events, ok := Decode([]byte(data)).([]any)
+	return events, ok
+}
+
+// WithBatch puts another batch into the frame. Its id becomes the sequence of
+// the last event, where that is a number.
+func (f Frame) WithBatch(events []any) Frame {
+	f = f.Set("data", string(Encode(events)))
+	if last, ok := events[len(events)-1].(map[string]any); ok {
+		if n, ok := last["sequence"].(json.Number); ok {
+			f = f.Set("id", n.String())
+		}
+	}
+	return f
+}
+
+// withEvent puts an edited event into the frame it came in. A frame that was
+// named by the type of its event is named by that type again.
+func withEvent(f Frame, was string, event map[string]any) Frame {
 	f = f.Set("data", string(Encode(event)))
 	if n, ok := event["sequence"].(json.Number); ok {
 		f = f.Set("id", n.String())
 	}
-	if typ, ok := event["type"].(string); ok {
+	name, _ := f.Field("event")
+	if typ, ok := event["type"].(string); ok && name == was {
 		f = f.Set("event", typ)
 	}
 	return f

@@ -2,8 +2,10 @@ package variants
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
+	"wopcert/fixtures"
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
 	"wopcert/requirements"
@@ -33,6 +35,47 @@ func tagged(m tamper.Match, show func(tag string) string) tamper.Middleware {
 	}
 }
 
+// minimal is the host that advertises no family at all, and has none.
+func minimal() Variant {
+	v := made("discovery-minimal", "capabilities.md", "3. The closed root",
+		"The discovery document holds the two required members and the fixtures, and no more.",
+		chained(childless, without("auth", "eventLog", "limits", "runList", "dataResidency", "feedback", "agents", "subWorkflow", "conversationPrimitive", "heartbeat",
+			"aiProviders", "supportedEnvelopes", "schemaVersions", "envelopeStrictness", "envelopeContracts", "envelopes", "providerUsage")),
+		slices.Concat(catalogued(), []requirements.ID{
+			requirements.R0169CapabilityRecordShapeRequiredFields, requirements.R0169CapabilityRecordShapeUntilIffNotStable,
+			requirements.R0169CapabilityRecordShapeUntilNotPast, requirements.R0176EraKeyDiscovery,
+			requirements.VersioningSingleMajorTwin, requirements.RunsForceEngineVersionRefused, requirements.HeadersForceEngineVersionHonored,
+			requirements.RunsRunOrchestratorConstant, requirements.R0182RunListTenantScoped, requirements.R0182RunListCursorRefused,
+			requirements.R0182RunListFilterExact, requirements.RunsListPageCeiling, requirements.RunsListNewestFirst,
+			requirements.R0170RunAnnotationNotEvent, requirements.RunsAnnotationRecorded, requirements.RunsAnnotationNotCopied,
+			requirements.EventsAnnotationTargetRefused, requirements.RunsEvalMembersRequired, requirements.RunsEvalEvents,
+			requirements.RunsEvalSummary, requirements.RunsEvalSummaryNotEval, requirements.RunsEvalSummaryContentFree,
+			requirements.R0205TurnPartsEmitted, requirements.R0186PayloadSeats, requirements.RunsResidencyUnavailableRefused,
+			requirements.RunsResidencyRegionAccepted, requirements.RunsLoopLimitBreach, requirements.RunsMockProviderRefused,
+			requirements.EventsMessagesChunks, requirements.EventsMessagesMeta, requirements.EventsHostEventsStream,
+			requirements.EventsEnvelopeKindNamespaced, requirements.EventsRefusalNotRetried, requirements.EventsRefusalCeiling,
+			requirements.EventsCostEstimateStamped, requirements.RunsCancelCascade,
+		})...).
+		opening(requirements.RunsEvalUnadvertisedRefused, requirements.RunsResidencyNotClaimed,
+			requirements.RunsCapabilityRequiredRefused, requirements.RunsConversationGateRefused)
+	v.Wrap = document(func(doc object) {
+		for name := range doc {
+			if name != "protocolVersions" && name != "preferredVersion" && name != "fixtures" {
+				delete(doc, name)
+			}
+		}
+	})
+	return v
+}
+
+// childless takes out the workflows that start others, which no host without
+// the family can run.
+func childless(c *referencehost.Config) {
+	c.Fixtures = slices.DeleteFunc(slices.Clone(c.Fixtures), func(w fixtures.Workflow) bool {
+		return strings.Contains(string(w.Document), "core.subWorkflow")
+	})
+}
+
 func discoveryVariants() []Variant {
 	const doc = "capabilities.md"
 	record := func() object { return object{"status": "stable", "since": "2.0", "witness": "claims-check"} }
@@ -50,20 +93,11 @@ func discoveryVariants() []Variant {
 			})),
 		grant("discovery-not-cached", doc, "1.1 Cache validators", "The discovery document may be kept, but not used without asking.",
 			tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("Cache-Control", "no-cache") })),
-		grant("discovery-minimal", doc, "3. The closed root", "The discovery document holds the two required members and the fixtures, and no more.",
-			document(func(doc object) {
-				for name := range doc {
-					if name != "protocolVersions" && name != "preferredVersion" && name != "fixtures" {
-						delete(doc, name)
-					}
-				}
-			}),
-			requirements.R0169CapabilityRecordShapeRequiredFields, requirements.R0169CapabilityRecordShapeUntilIffNotStable,
-			requirements.R0169CapabilityRecordShapeUntilNotPast, requirements.R0176EraKeyDiscovery),
+		minimal(),
 		grant("discovery-vendor-extension", doc, "3.2 extensions", "The host advertises a capability of its own under extensions.",
 			document(func(doc object) {
 				doc["extensions"] = object{"example.search": object{"status": "beta", "supported": true, "levels": []any{1, 2, nil}}}
-			})),
+			})).opening(requirements.CapabilitiesExtensionOrgs),
 		grant("discovery-more-families", doc, "2. The capability record", "The host advertises families the suite has no scenario for.",
 			document(func(doc object) {
 				doc["promptLibrary"] = record()

@@ -18,13 +18,29 @@ func event(edit func(e object)) tamper.Middleware {
 // respelt writes a time of UTC in another form of the same time.
 func respelt(v any) string { return strings.TrimSuffix(text(v), "Z") + "+00:00" }
 
+// ofEnvelope reports whether an event is one that an AI envelope produced: its
+// cause is the envelope's to say.
+func ofEnvelope(e object) bool {
+	return e["causationId"] != nil && (e["type"] == "log.appended" || e["type"] == "cap.breached")
+}
+
 func eventVariants() []Variant {
 	const doc = "events.md"
 	return []Variant{
-		grant("events-minimal", doc, "The envelope", "Events have the required members and no more.",
-			event(func(e object) { delete(e, "engineVersion"); delete(e, "causationId"); delete(e, "nodeId") })),
+		grant("events-minimal", doc, "The envelope", "Events have the required members and no more, but for what an envelope caused.",
+			event(func(e object) {
+				delete(e, "engineVersion")
+				delete(e, "nodeId")
+				if !ofEnvelope(e) {
+					delete(e, "causationId")
+				}
+			})),
 		grant("events-with-cause", doc, "The envelope", "Every event says what caused it.",
-			event(func(e object) { e["causationId"] = text(e["eventId"]) })),
+			event(func(e object) {
+				if !ofEnvelope(e) {
+					e["causationId"] = text(e["eventId"])
+				}
+			})),
 		grant("event-times-with-offset", doc, "The envelope", "Times are written with an offset and not with Z.",
 			event(func(e object) { e["timestamp"] = respelt(e["timestamp"]) })),
 		grant("event-schema-version-higher", doc, "The envelope", "Events have a later schema version.",
@@ -37,7 +53,10 @@ func eventVariants() []Variant {
 					r.Header.Del("Last-Event-ID")
 				}
 			}), requirements.R0213LastEventIdMalformed),
-		grant("stream-modes-updates-only", doc, "Stream modes", "The host serves the one mode it must.", updatesOnly()),
+		grant("stream-modes-updates-only", doc, "Stream modes", "The host serves the one mode it must.", updatesOnly(),
+			requirements.EventsAllModes, requirements.EventsDebugComplete, requirements.EventsValuesSnapshots, requirements.EventsMixedOrder,
+			requirements.EventsMixedFrameNames, requirements.EventsMessagesChunks, requirements.EventsMessagesMeta,
+			requirements.EventsValuesResumeSnapshot),
 		grant("stream-modes-other-order", doc, "Stream modes", "The refusal of a streamMode lists the modes in another order.",
 			tamper.JSON(tamper.StreamRun, 400, func(_ *http.Request, doc map[string]any) {
 				if details, ok := doc["details"].(object); ok {
@@ -47,7 +66,8 @@ func eventVariants() []Variant {
 					}
 				}
 			})),
-		made("vendor-event-after-start", doc, "Types", "The log of a run holds an event of a vendor, which only debug shows.", vendorEvents(false)),
+		made("vendor-event-after-start", doc, "Types", "The log of a run holds an event of a vendor, which only debug shows.", vendorEvents(false)).
+			opening(requirements.EventsVendorDebugOnly),
 		made("vendor-event-after-terminal", doc, "The terminal event", "An event of a vendor follows the terminal event of a run.", vendorEvents(true)),
 	}
 }

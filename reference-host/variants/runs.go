@@ -128,10 +128,11 @@ func runVariants() []Variant {
 			tagged(tamper.GetRun, func(tag string) string { return "W/" + tag })),
 		grant("snapshot-etag-punctuation", "runs.md", "Caching and encoding", "The entity tag of a snapshot has another form.",
 			tagged(tamper.GetRun, func(tag string) string { return `"v:` + strings.Trim(tag, `"`) + `/~"` })),
-		grant("snapshot-minimal", "runs.md", "Snapshot", "A snapshot holds the required members and the run options, and no more.",
+		grant("snapshot-minimal", "runs.md", "Snapshot", "A snapshot holds the required members, the run options and what its state asks for, and no more.",
 			snapshot(func(doc object) {
 				keep := map[string]bool{"runId": true, "workflowId": true, "status": true, "owner": true, "eventLogSchemaVersion": true,
-					"configurable": true, "tags": true, "metadata": true, "error": true}
+					"configurable": true, "tags": true, "metadata": true, "error": true, "runOrchestrator": true}
+				keep["currentNodeId"] = strings.HasPrefix(text(doc["status"]), "waiting-")
 				for name := range doc {
 					if !keep[name] {
 						delete(doc, name)
@@ -140,7 +141,7 @@ func runVariants() []Variant {
 			})),
 		grant("snapshot-optional-members", "runs.md", "Snapshot", "A snapshot holds optional members.",
 			snapshot(func(doc object) {
-				doc["engineVersion"], doc["variables"], doc["channels"] = 7, object{"x": nil}, object{}
+				doc["variables"], doc["channels"] = object{"x": nil}, object{}
 				doc["startedAt"] = "2026-01-01T01:00:00.123456+01:00"
 			})),
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wopcert/reference-host/tamper"
+	"wopcert/requirements"
 )
 
 // respaced writes a JSON value in another legal way: members in descending
@@ -126,7 +127,8 @@ func transportVariants() []Variant {
 				h.Add("Set-Cookie", "lb=1; Path=/")
 				h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 			})),
-		grant("gzip-when-asked", "runs.md", "Caching and encoding", "Bodies are compressed for a client that asks for it.", tamper.Gzip(tamper.Any)),
+		grant("gzip-when-asked", "runs.md", "Caching and encoding", "Bodies are compressed for a client that asks for it.", tamper.Gzip(tamper.Any)).
+			opening(requirements.RunsCompressedEncoding),
 		grant("content-encoding-identity", http9110, "8.4. Content-Encoding", "Answers say that they are not encoded.",
 			headers(func(h http.Header) { h.Set("Content-Encoding", "identity") })),
 		grant("split-bytes", http9112, "7.1. Chunked Transfer Coding", "Everything is sent byte by byte.", tamper.Split(tamper.Any, 1, 0)),

@@ -24,6 +24,9 @@ type Variant struct {
 	// Relaxes are the requirements whose rows may become inapplicable or partial,
 	// because the freedom takes away what they watch. They must not fail.
 	Relaxes []requirements.ID
+	// Opens are requirements that bind the host only with this variant: their
+	// rows, inapplicable without it, have to be executed-pass under it.
+	Opens []requirements.ID
 	// BasePath is the path below which the host is served, "" for the root.
 	BasePath string
 	// Wrap changes what crosses the wire, nil for nothing.
@@ -34,7 +37,9 @@ type Variant struct {
 
 // All returns every variant, in the order of the documents.
 func All() []Variant {
-	return slices.Concat(discoveryVariants(), versionVariants(), runVariants(), identityVariants(), eventVariants(), frameVariants(), transportVariants())
+	return slices.Concat(discoveryVariants(), versionVariants(), runVariants(), identityVariants(), eventVariants(), frameVariants(), transportVariants(),
+		forkVariants(), diffVariants(), annotationVariants(), artifactVariants(), evalVariants(), modeVariants(), envelopeVariants(),
+		overlapVariants(), familyVariants(), controlVariants(), browserVariants(), registrationVariants())
 }
 
 // Get returns the variant of an id.

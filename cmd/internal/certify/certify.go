@@ -42,10 +42,6 @@ type Request struct {
 	Progress      harness.Progress
 }
 
-// unstated is the build id of a bundle whose operator named no build. The
-// schema demands one, and this one claims nothing.
-const unstated = "unstated"
-
 // Run measures the host and writes the evidence. It returns an error only when
 // there is nothing to write: the output directory cannot be used, or the host
 // could not be measured at all.
@@ -64,7 +60,7 @@ func Run(ctx context.Context, q Request) (*report.Certification, error) {
 	}
 	results, err := harness.Run(ctx, harness.Options{
 		BaseURL: q.HostURL, Credentials: q.Credentials, Corpus: q.Corpus, Scenarios: q.Scenarios,
-		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress, CheckCredentials: true,
+		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress, Preflight: true,
 	})
 	if err != nil {
 		return nil, err
@@ -111,6 +107,8 @@ func (q *Request) startReferenceHost(ctx context.Context) (stop func(), err erro
 			q.Credentials.OtherTenant = k.Key
 		case referencehost.KeyReadOnly:
 			q.Credentials.ReadOnly = k.Key
+		case referencehost.KeyProduction:
+			q.Credentials.Production = k.Key
 		}
 	}
 	if q.HostBuild == nil {
@@ -153,7 +151,7 @@ func (q *Request) summarize(r *harness.Results) *report.Certification {
 		Profiles: []report.Profile{}, Failures: []harness.Failure{}, Blocked: []report.Reason{}, Partial: []report.Reason{}, Notes: []string{},
 		DurationMs: r.Duration.Milliseconds(), LongestMs: r.Longest.Milliseconds(),
 		Interrupted: r.Interrupted, SuiteFaults: r.SuiteFaults,
-		Host: report.HostFacts{URL: r.Host.Base.String(), Name: text(d, "name"), Version: text(d, "version"), Build: unstated},
+		Host: report.HostFacts{URL: r.Host.Base.String(), Name: text(d, "name"), Version: text(d, "version"), Build: bundle.BuildUnstated},
 	}
 	if q.HostBuild != nil {
 		c.Host.Build = q.HostBuild.Kind + ":" + q.HostBuild.ID
@@ -170,6 +168,11 @@ func (q *Request) summarize(r *harness.Results) *report.Certification {
 			c.Blocked = append(c.Blocked, reason)
 		case strings.HasPrefix(row.Detail, harness.PartialWitness):
 			c.Partial = append(c.Partial, reason)
+		}
+	}
+	for _, family := range q.OptOuts {
+		if !slices.ContainsFunc(r.Rows, func(row bundle.Row) bool { return row.Detail == bundle.OptOutDetail(family) }) {
+			c.Notes = append(c.Notes, fmt.Sprintf("nothing in this run belongs to %s: its opt-out changed nothing", family))
 		}
 	}
 	if r.Interrupted {
@@ -210,7 +213,7 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 		DiscoveryURL: d.URL, Discovery: d.Raw, Rows: r.Rows, Claims: q.claims(d), Corpus: q.Corpus,
 		Canaries: q.secrets(),
 	}
-	in.Host.Build = bundle.HostBuild{Kind: "commit", ID: unstated}
+	in.Host.Build = bundle.HostBuild{Kind: "commit", ID: bundle.BuildUnstated}
 	if q.HostBuild != nil {
 		in.Host.Build = *q.HostBuild
 	} else {
@@ -249,14 +252,14 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 
 func orUnstated(s string) string {
 	if s == "" {
-		return unstated
+		return bundle.BuildUnstated
 	}
 	return s
 }
 
 func (q *Request) secrets() []string {
 	var out []string
-	for _, s := range []string{q.Credentials.Primary, q.Credentials.OtherTenant, q.Credentials.ReadOnly} {
+	for _, s := range []string{q.Credentials.Primary, q.Credentials.OtherTenant, q.Credentials.ReadOnly, q.Credentials.Production} {
 		if s != "" {
 			out = append(out, s)
 		}

@@ -23,6 +23,7 @@ type Config struct {
 	APIKeyEnv         string   `yaml:"api_key_env"`
 	OtherTenantKeyEnv string   `yaml:"other_tenant_key_env"`
 	ReadOnlyKeyEnv    string   `yaml:"read_only_key_env"`
+	ProductionKeyEnv  string   `yaml:"production_key_env"`
 	SigningKey        string   `yaml:"signing_key"`
 	KeyID             string   `yaml:"key_id"`
 	HostBuild         string   `yaml:"host_build"`
@@ -62,11 +63,12 @@ func ReadConfig(name string) (Config, error) {
 	d := yaml.NewDecoder(io.LimitReader(f, maxConfig))
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		hint := "the members are host, api_key_env, other_tenant_key_env, read_only_key_env, signing_key, key_id, host_build, out, scenarios, requirements, profiles, opt_outs, parallel, timeout"
+		hint := "the members are host, api_key_env, other_tenant_key_env, read_only_key_env, production_key_env, signing_key, key_id, host_build, out, scenarios, requirements, profiles, opt_outs, parallel, timeout"
 		if strings.Contains(err.Error(), "_key not found") {
 			hint = "a key does not stand in the file: name the environment variable that holds it, as in api_key_env: MY_KEY"
 		}
-		return c, &ConfigError{fmt.Sprintf("configuration %s: %v", path, err), hint}
+		text := strings.ReplaceAll(err.Error(), " in type certify.Config", "")
+		return c, &ConfigError{fmt.Sprintf("configuration %s: %s", path, text), hint}
 	}
 	if c.Timeout != "" {
 		if d, err := time.ParseDuration(c.Timeout); err != nil || d <= 0 {

@@ -88,15 +88,26 @@ func judgeFault(f faults.Fault, before, after *measurement) ([]Survivor, []Colla
 	if after.err != nil {
 		return survived, nil // the survivors say so; there are no rows to compare
 	}
-	for _, id := range f.Blocks {
-		if is := after.byID[id]; is.result != bundle.Blocked {
-			survived = append(survived, Survivor{Fault: f.ID, Requirement: id, Expected: string(bundle.Blocked), Observed: is.text()})
+	// What a fault breaks or takes away it need not open.
+	settled := slices.Clone(f.Breaks)
+	for _, side := range []struct {
+		ids  []requirements.ID
+		want bundle.Disposition
+	}{{f.Blocks, bundle.Blocked}, {f.Closes, bundle.Inapplicable}, {f.Opens, bundle.ExecutedPass}} {
+		for _, id := range side.ids {
+			if slices.Contains(settled, id) {
+				continue
+			}
+			settled = append(settled, id)
+			if is := after.byID[id]; is.result != side.want {
+				survived = append(survived, Survivor{Fault: f.ID, Requirement: id, Expected: string(side.want), Observed: is.text()})
+			}
 		}
 	}
 	for _, was := range before.rows {
 		is := after.byID[was.id]
-		expected := slices.Contains(f.Breaks, was.id) || slices.Contains(f.Blocks, was.id)
-		if !expected && is.result != was.result {
+		relaxed := slices.Contains(f.Relaxes, was.id) && (is.result == bundle.Inapplicable || is.result == bundle.ExecutedPass)
+		if !slices.Contains(settled, was.id) && !relaxed && is.result != was.result {
 			collateral = append(collateral, Collateral{Fault: f.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})
 		}
 	}

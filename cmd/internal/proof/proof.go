@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,16 +24,31 @@ import (
 	"wopcert/scenarios"
 )
 
-// DefaultParallel is the number of hosts measured at a time. A measurement
-// mostly waits, so that this is well above the number of processors.
-const DefaultParallel = 24
+// A measurement works hard at first and then waits for the tests that take their
+// time. So few hosts work at a time, which keeps each of them nearly as quick to
+// answer as it is alone, and many wait.
+const (
+	// DefaultParallel is the number of hosts that work at a time.
+	DefaultParallel = 8
+	// waitingPerWorking is how many hosts exist at a time for each that works.
+	waitingPerWorking = 6
+	// testsAtATime is wide enough for every test of the suite that waits.
+	testsAtATime = 64
+	// stillWaiting is how many quick tests a host may have before it that only
+	// waits: a fault makes some of them wait for what never comes.
+	stillWaiting = 8
+	// collectAt is how far, in percent, the heap may grow between collections.
+	collectAt = 200
+	// workingAtMost ends the work of a host on which most tests wait.
+	workingAtMost = 30 * time.Second
+)
 
 // Options says what to prove.
 type Options struct {
 	Scenarios []harness.Scenario // nil for the whole suite
 	Faults    []faults.Fault     // what Faults proves, nil for all
 	Variants  []variants.Variant // what Variants proves, nil for all
-	Parallel  int                // hosts at a time, DefaultParallel when 0
+	Parallel  int                // hosts that work at a time, DefaultParallel when 0
 	Progress  func(Step)         // nil for none; calls are serialized
 }
 
@@ -92,7 +109,7 @@ func newProver(ctx context.Context, o Options) (*prover, error) {
 	}
 	p := &prover{options: o, corpus: c}
 	started := time.Now()
-	p.baseline = p.measure(ctx, change{})
+	p.baseline = p.measure(ctx, change{}, func() {})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -105,8 +122,9 @@ func newProver(ctx context.Context, o Options) (*prover, error) {
 	return p, nil
 }
 
-// measure starts a host of its own with the change and runs the suite on it.
-func (p *prover) measure(ctx context.Context, c change) *measurement {
+// measure starts a host of its own with the change and runs the suite on it. It
+// calls waiting once the host has little left to do but wait.
+func (p *prover) measure(ctx context.Context, c change, waiting func()) *measurement {
 	config, err := referencehost.DefaultConfig()
 	if err != nil {
 		return &measurement{err: err}
@@ -127,6 +145,8 @@ func (p *prover) measure(ctx context.Context, c change) *measurement {
 		Credentials: credentials(config.Keys),
 		Corpus:      p.corpus,
 		Scenarios:   p.options.Scenarios,
+		Parallel:    testsAtATime,
+		Progress:    newWork(p.options.Scenarios, waiting),
 	})
 	if err != nil {
 		return &measurement{err: err}
@@ -153,43 +173,118 @@ func credentials(keys []referencehost.Credential) harness.Credentials {
 			c.OtherTenant = k.Key
 		case referencehost.KeyReadOnly:
 			c.ReadOnly = k.Key
+		case referencehost.KeyProduction:
+			c.Production = k.Key
 		}
 	}
 	return c
 }
 
 // each measures the changes side by side and hands each measurement to judge,
-// which says whether the proof holds. It ends early with the context.
+// which says whether the proof holds. What does not hold is measured once more
+// with nothing beside it: a machine under load makes hosts late, and only what a
+// change does on its own counts. It ends early with the context.
 func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m *measurement) bool) error {
 	p.total = len(changes)
-	queue := make(chan int)
-	var workers sync.WaitGroup
-	for range min(p.options.Parallel, max(len(changes), 1)) {
-		workers.Go(func() {
-			for i := range queue {
-				if ctx.Err() != nil {
-					continue
-				}
-				started := time.Now()
-				m := p.measure(ctx, changes[i])
-				if ctx.Err() == nil {
-					proved := judge(i, m)
-					p.report(Step{ID: changes[i].id, Proved: proved, Elapsed: time.Since(started)})
-				}
+	// Much of the time would go into collecting what hosts leave behind.
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
+	working := make(chan struct{}, p.options.Parallel)
+	existing := make(chan struct{}, p.options.Parallel*waitingPerWorking)
+	var hosts sync.WaitGroup
+	var mu sync.Mutex
+	var again []int
+	for _, i := range startOrder(changes) {
+		if ctx.Err() != nil {
+			break
+		}
+		existing <- struct{}{}
+		working <- struct{}{}
+		rest := sync.OnceFunc(func() { <-working })
+		tooLong := time.AfterFunc(workingAtMost, rest)
+		hosts.Go(func() {
+			defer func() { tooLong.Stop(); rest(); <-existing }()
+			started := time.Now()
+			m := p.measure(ctx, changes[i], rest)
+			if ctx.Err() != nil {
+				return
 			}
+			if judge(i, m) {
+				p.report(Step{ID: changes[i].id, Proved: true, Elapsed: time.Since(started)})
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			again = append(again, i)
 		})
 	}
-	for _, early := range []bool{true, false} {
+	hosts.Wait()
+	slices.Sort(again)
+	for _, i := range again {
+		if ctx.Err() != nil {
+			break
+		}
+		started := time.Now()
+		m := p.measure(ctx, changes[i], func() {})
+		if ctx.Err() == nil {
+			proved := judge(i, m)
+			p.report(Step{ID: changes[i].id, Proved: proved, Elapsed: time.Since(started)})
+		}
+	}
+	return ctx.Err()
+}
+
+// startOrder puts the slow changes first.
+func startOrder(changes []change) []int {
+	var order []int
+	for _, slow := range []bool{true, false} {
 		for i := range changes {
-			if changes[i].slow == early {
-				queue <- i
+			if changes[i].slow == slow {
+				order = append(order, i)
 			}
 		}
 	}
-	close(queue)
-	workers.Wait()
-	return ctx.Err()
+	return order
 }
+
+// work calls done once all but a few of the quick tests of a suite have ended.
+type work struct {
+	left int
+	slow map[[2]string]bool
+	done func()
+}
+
+func newWork(suite []harness.Scenario, done func()) *work {
+	w := &work{slow: map[[2]string]bool{}, done: done}
+	for _, s := range suite {
+		for _, t := range s.Tests {
+			if t.Slow > 0 {
+				w.slow[[2]string{s.ID, t.Name}] = true
+			} else {
+				w.left++
+			}
+		}
+	}
+	return w
+}
+
+// Finished implements harness.Progress.
+func (w *work) Finished(scenario, test string, _ []harness.Observed) {
+	if w.slow[[2]string{scenario, test}] {
+		return
+	}
+	if w.left--; w.left <= stillWaiting {
+		w.done()
+	}
+}
+
+// Started implements harness.Progress.
+func (w *work) Started(string, string) {}
+
+// Discovered implements harness.Progress.
+func (w *work) Discovered(*harness.Host) {}
+
+// ScenarioDone implements harness.Progress.
+func (w *work) ScenarioDone(bundle.Row) {}
 
 func (p *prover) report(s Step) {
 	p.mu.Lock()

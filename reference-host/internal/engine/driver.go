@@ -2,19 +2,19 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"wopcert/reference-host/internal/clock"
 	"wopcert/reference-host/internal/eventlog"
 	"wopcert/reference-host/internal/workflow"
 )
 
-// driver takes one run from where its log stands to its end. It is the only goroutine that schedules the run; nodes
-// that run side by side have goroutines of their own and report to it.
+// driver takes one run from where its log stands to its end, or to where the run is paused. It is the only goroutine
+// that schedules the run; nodes that run side by side have goroutines of their own and report to it.
 type driver struct {
 	engine *Engine
 	log    eventlog.Log
@@ -22,75 +22,125 @@ type driver struct {
 	def    *workflow.Definition
 	ctx    context.Context
 	cancel context.CancelFunc
+	after  <-chan struct{} // the end of the driver this one takes the run over from, nil for none
+	done   chan struct{}   // closed at the end
 
-	mu sync.Mutex // guards x.variables against nodes that run side by side
-	x  *execution
-
-	started []string // event id of the last start of each node
+	// mu is held for every append of this driver and of its nodes, and guards what follows. Whoever holds it and sets
+	// stopped knows that nothing of this driver comes behind what is in the log.
+	mu      sync.Mutex
+	stopped error // why the driver may append no more; nil while it may
+	drain   *drain
+	x       *execution
+	due     []int // nodes whose next attempt is due
 	pending []eventlog.Draft
 }
 
-// result is the end of one attempt.
+// errPaused stops a driver: the run is paused, or the driver's work was taken from it.
+var errPaused = errors.New("the run is paused")
+
+// result is the end of one attempt, or of the wait before the next one.
 type result struct {
 	node    int
 	outputs Values
 	err     error
 	began   time.Time
+	waited  bool
 }
 
 func (d *driver) drive() {
 	defer d.engine.running.Done()
 	defer d.engine.Release()
-	defer d.engine.drivers.Delete(d.run.ID)
+	defer close(d.done)
+	defer d.engine.drivers.CompareAndDelete(d.run.ID, d)
 	defer d.cancel()
+	if d.after != nil {
+		<-d.after // every node of the other driver has been cut, and returns
+	}
 	if err := d.restore(); err != nil {
-		if !errors.Is(err, eventlog.ErrEnded) { // cancelled before it was driven
+		if !errors.Is(err, eventlog.ErrEnded) && !errors.Is(err, errPaused) {
 			d.lost(err)
 		}
 		return
 	}
 	limit := d.run.Deadline.Sub(d.run.CreatedAt)
-	stop := d.engine.clock.AfterFunc(d.run.Deadline.Sub(d.engine.clock.Now()), func() { d.expire(limit) })
+	left := d.run.Deadline.Sub(d.engine.clock.Now())
+	if left <= 0 { // it passed while the run was paused, and takes effect now
+		d.expire(limit)
+		return
+	}
+	stop := d.engine.clock.AfterFunc(left, func() { d.expire(limit) })
 	defer stop()
-	if err := d.loop(); err != nil && !errors.Is(err, eventlog.ErrEnded) && d.ctx.Err() == nil {
+	err := d.loop()
+	if err != nil && !errors.Is(err, eventlog.ErrEnded) && !errors.Is(err, errPaused) && d.ctx.Err() == nil {
 		d.lost(err)
 	}
 }
 
 // restore rebuilds the execution from the log.
 func (d *driver) restore() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped != nil {
+		return d.stopped
+	}
 	d.x = newExecution(d.def, d.run)
-	d.started = make([]string, len(d.def.Nodes))
 	events, err := d.log.Read(-1)
 	if err != nil {
 		return err
 	}
+	switch standing := eventlog.StandingOf(d.run, events); {
+	case standing.Ended():
+		d.stopped = eventlog.ErrEnded
+	case standing.Status() == eventlog.StatusPaused:
+		d.stopped = errPaused
+	}
+	if d.stopped != nil {
+		return d.stopped
+	}
 	for _, event := range events {
-		if eventlog.Terminal(event.Type) {
-			return eventlog.ErrEnded
-		}
 		if err := d.x.apply(event); err != nil {
 			return err
+		}
+	}
+	if d.run.ForkPoint == 0 || int64(len(events)) > d.run.ForkPoint {
+		d.x.interrupted()
+		return nil
+	}
+	// The history of a fork may end within an attempt: that attempt goes on, it is not made anew.
+	for _, event := range inFlight(events) {
+		i, known := d.def.NodeIndex(event.NodeID)
+		if known && d.x.nodes[i].state == running {
+			d.x.nodes[i].skip = recordedSince(events, event)
+			d.due = append(d.due, i)
 		}
 	}
 	d.x.interrupted()
 	return nil
 }
 
-// loop schedules until the run has ended.
+// recordedSince counts the events an attempt has recorded of itself.
+func recordedSince(events []eventlog.Event, started eventlog.Event) (n int) {
+	for _, event := range events[started.Sequence+1:] {
+		switch event.Type {
+		case eventlog.NodeDispatched, eventlog.OrchestratorDecided: // the execution knows of these
+		default:
+			if event.NodeID == started.NodeID {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// loop schedules until the run has ended or is paused.
 func (d *driver) loop() error {
 	results := make(chan result, len(d.def.Nodes))
 	flying := 0
 	for {
-		ready, breached := d.schedule()
-		switch {
-		case breached:
-			return errors.Join(d.breach(), d.drain(results, flying))
-		case d.x.failure != nil || flying == 0 && len(ready) == 0:
-			return errors.Join(d.finish(), d.drain(results, flying))
-		}
-		if err := d.flush(); err != nil {
-			return errors.Join(err, d.drain(results, flying))
+		ready, over, err := d.step(flying)
+		if over || err != nil {
+			d.cut(results, flying)
+			return err
 		}
 		var done result
 		if flying == 0 && len(ready) == 1 {
@@ -107,45 +157,92 @@ func (d *driver) loop() error {
 			}
 		}
 		if err := d.ctx.Err(); err != nil {
-			return errors.Join(err, d.drain(results, flying))
+			d.cut(results, flying)
+			return err
 		}
-		d.settle(done)
+		if wait, again := d.settle(done); again {
+			flying++
+			go func() {
+				_ = clock.Sleep(d.ctx, d.engine.clock, wait) // who ends the context also ends the wait for results
+				results <- result{node: done.node, waited: true}
+			}()
+		}
 	}
 }
 
-// drain cuts the nodes that still run and waits for them.
-func (d *driver) drain(results <-chan result, flying int) error {
+// cut ends the nodes that still run and waits for them.
+func (d *driver) cut(results <-chan result, flying int) {
 	for d.cancel(); flying > 0; flying-- {
 		<-results
 	}
-	return nil
 }
 
-// schedule starts and skips what can be, in document order, and returns the attempts to make. breached says that the
-// run wants a node execution it no longer has.
-func (d *driver) schedule() (ready []*scheduled, breached bool) {
-	if d.x.failure != nil {
-		return nil, false
-	}
+// step decides what comes next and records it: the attempts to make now, or the end of the run, or its pause. The
+// decision and the record are one, so a pause that was accepted before is honoured.
+func (d *driver) step(flying int) (ready []*scheduled, over bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.stopped != nil {
+		return nil, true, d.stopped
+	}
+	var breach *breach
+	if d.x.failure == nil || d.drain != nil {
+		ready = d.continued()
+	}
+	if d.drain == nil && d.x.failure == nil {
+		var more []*scheduled
+		more, breach = d.schedule()
+		ready = append(ready, more...)
+	}
+	idle := flying == 0 && len(ready) == 0
+	switch {
+	case breach != nil:
+		if err := d.flush(); err != nil {
+			return nil, true, err
+		}
+		return nil, true, d.fail(breach)
+	case d.drain != nil && idle:
+		return nil, true, d.pause()
+	case d.drain == nil && (d.x.failure != nil || idle):
+		return nil, true, d.finish()
+	}
+	return ready, false, d.flush()
+}
+
+// continued are the next attempts of nodes that execute already.
+func (d *driver) continued() (ready []*scheduled) {
+	for _, i := range d.due {
+		if d.x.nodes[i].state == backoff {
+			ready = append(ready, d.start(i))
+		} else {
+			d.x.nodes[i].state = running
+			ready = append(ready, d.call(i))
+		}
+	}
+	d.due = d.due[:0]
+	return ready
+}
+
+// schedule starts and skips what can be, in document order, and returns the attempts to make; or the limit that one
+// more start would exceed.
+func (d *driver) schedule() (ready []*scheduled, exceeded *breach) {
 	for again := true; again; {
 		again = false
 		for i := range d.def.Nodes {
 			switch d.x.decide(i) {
 			case skip:
-				d.x.states[i] = skipped
+				d.x.nodes[i].state = skipped
 				d.add(i, "", eventlog.NodeSkipped, nodeEndedPayload{NodeID: d.def.Nodes[i].ID, Reason: d.skipReason(i)})
 				again = true // what comes after a skipped node may be decided now
 			case run:
-				if d.x.executions >= d.run.MaxNodeExecutions {
-					return nil, true
+				if exceeded := d.exceeds(i); exceeded != nil {
+					return nil, exceeded
 				}
 				ready = append(ready, d.start(i))
 			}
 		}
 	}
-	return ready, false
+	return ready, nil
 }
 
 func (d *driver) skipReason(i int) string {
@@ -163,14 +260,20 @@ type scheduled struct {
 }
 
 func (d *driver) start(i int) *scheduled {
+	d.x.start(i)
+	node := &d.def.Nodes[i]
+	d.x.nodes[i].started = d.add(i, "", eventlog.NodeStarted, nodeStartedPayload{NodeID: node.ID, TypeID: node.TypeID, Attempt: d.x.nodes[i].attempts})
+	return d.call(i)
+}
+
+// call makes the call of the node's present attempt.
+func (d *driver) call(i int) *scheduled {
 	node := &d.def.Nodes[i]
 	inputs, refused := d.x.resolve(i)
-	s := &scheduled{node: i, refused: refused, call: Call{
-		Run: &d.run, NodeID: node.ID, Attempt: d.x.attempts[i], Config: node.Config, Inputs: inputs, Clock: d.engine.clock, driver: d,
+	return &scheduled{node: i, refused: refused, call: Call{
+		Run: &d.run, NodeID: node.ID, Attempt: d.x.nodes[i].attempts, Config: node.Config, Inputs: inputs, Clock: d.engine.clock,
+		driver: d, node: i,
 	}}
-	d.x.start(i)
-	d.started[i] = d.add(i, "", eventlog.NodeStarted, nodeStartedPayload{NodeID: node.ID, TypeID: node.TypeID, Attempt: s.call.Attempt})
-	return s
 }
 
 // attempt runs one node. A panic in a node type fails the node, not the host.
@@ -201,15 +304,21 @@ func (d *driver) attempt(s *scheduled) (done result) {
 	return done
 }
 
-// settle records how an attempt ended.
-func (d *driver) settle(done result) {
-	node := &d.def.Nodes[done.node]
-	if done.err == nil {
+// settle records how an attempt ended. again says that the node is tried once more after the wait.
+func (d *driver) settle(done result) (wait time.Duration, again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	node, started := &d.def.Nodes[done.node], d.x.nodes[done.node].started
+	switch {
+	case done.waited:
+		d.due = append(d.due, done.node)
+		return 0, false
+	case done.err == nil:
 		d.x.complete(done.node, done.outputs)
-		d.add(done.node, d.started[done.node], eventlog.NodeCompleted, nodeCompletedPayload{
+		d.add(done.node, started, eventlog.NodeCompleted, nodeCompletedPayload{
 			NodeID: node.ID, Outputs: done.outputs, DurationMs: d.engine.since(done.began),
 		})
-		return
+		return 0, false
 	}
 	reason := ErrorPayload{Code: "internal_error", Message: "The node failed for a reason of the host's own."}
 	var own *NodeError
@@ -218,103 +327,18 @@ func (d *driver) settle(done result) {
 	} else {
 		d.engine.logger.Error("a node failed", "run", d.run.ID, "node", node.ID, "error", done.err)
 	}
+	if d.x.retries(done.node) {
+		d.x.retry(done.node)
+		d.add(done.node, started, eventlog.NodeRetried, nodeRetriedPayload{
+			NodeID: node.ID, Attempt: d.x.nodes[done.node].attempts + 1, DelayMs: node.Retry.BackoffMs, LastError: reason,
+		})
+		return node.Retry.Backoff(), true
+	}
 	d.x.fail(done.node, reason)
-	d.add(done.node, d.started[done.node], eventlog.NodeFailed, nodeFailedPayload{
-		NodeID: node.ID, Error: reason, Attempts: d.x.attempts[done.node],
+	d.add(done.node, started, eventlog.NodeFailed, nodeFailedPayload{
+		NodeID: node.ID, Error: reason, Attempts: d.x.nodes[done.node].attempts,
 	})
-}
-
-// finish ends the run with what its nodes came to. When a failure ends it early, the nodes still in flight are
-// recorded as cancelled and then cut.
-func (d *driver) finish() error {
-	duration := d.engine.since(d.run.CreatedAt)
-	if failure := d.x.failure; failure != nil {
-		for i, state := range d.x.states {
-			if state == running {
-				d.x.states[i] = cut
-				d.add(i, d.started[i], eventlog.NodeCancelled, nodeEndedPayload{NodeID: d.def.Nodes[i].ID, Reason: "another node failed"})
-			}
-		}
-		failure.DurationMs = duration
-		d.add(-1, d.lastID(), eventlog.RunFailed, failure)
-	} else {
-		d.add(-1, d.lastID(), eventlog.RunCompleted, completedPayload{Outputs: d.x.results(), DurationMs: duration})
-	}
-	return d.flush()
-}
-
-// breach ends a run that wants one node execution too many (runs.md §run section).
-func (d *driver) breach() error {
-	if err := d.flush(); err != nil {
-		return err
-	}
-	limit := int64(d.run.MaxNodeExecutions)
-	return d.fail("the run reached its recursion limit", ErrorPayload{
-		Code: "recursion_limit_exceeded", Message: fmt.Sprintf("The run may execute %d nodes and wanted another.", limit),
-	}, breachPayload{Kind: "node-executions", Limit: limit, Observed: limit + 1})
-}
-
-// expire ends a run that has used up its time (runs.md §run section).
-func (d *driver) expire(limit time.Duration) {
-	err := d.fail("the run timed out", ErrorPayload{
-		Code: "run_timeout", Message: fmt.Sprintf("The run did not end within %d ms.", limit.Milliseconds()),
-	}, breachPayload{Kind: "run-duration", Limit: limit.Milliseconds(), Observed: max(d.engine.since(d.run.CreatedAt), limit.Milliseconds())})
-	if err != nil && !errors.Is(err, eventlog.ErrEnded) {
-		d.lost(err)
-	}
-}
-
-func (d *driver) fail(nodeReason string, reason ErrorPayload, breach breachPayload) error {
-	e := d.engine
-	lead := e.draft("", "", eventlog.CapBreached, breach)
-	return e.end(context.WithoutCancel(d.ctx), d.log, nodeReason, func() eventlog.Draft {
-		return e.draft("", lead.EventID, eventlog.RunFailed, failedPayload{Error: reason, DurationMs: e.since(d.run.CreatedAt)})
-	}, lead)
-}
-
-// add queues an event; node -1 is the run itself. It returns the event's id.
-func (d *driver) add(node int, cause, eventType string, payload any) string {
-	var nodeID string
-	if node >= 0 {
-		nodeID = d.def.Nodes[node].ID
-	}
-	draft := d.engine.draft(nodeID, cause, eventType, payload)
-	d.pending = append(d.pending, draft)
-	return draft.EventID
-}
-
-func (d *driver) lastID() string {
-	if len(d.pending) == 0 {
-		return ""
-	}
-	return d.pending[len(d.pending)-1].EventID
-}
-
-// flush appends what is queued. The log's own rule keeps a late driver from writing behind the terminal event.
-func (d *driver) flush() error {
-	if len(d.pending) == 0 {
-		return nil
-	}
-	_, err := d.log.Append(d.ctx, eventlog.AnySequence, d.pending...)
-	d.pending = d.pending[:0]
-	return err
-}
-
-// emit appends an event of a node in flight.
-func (d *driver) emit(nodeID, eventType string, payload any) error {
-	_, err := d.log.Append(d.ctx, eventlog.AnySequence, d.engine.draft(nodeID, "", eventType, payload))
-	return err
-}
-
-func (d *driver) setVariable(nodeID, name string, value json.RawMessage) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	change := variablePayload{Name: name, Previous: d.x.variables[name], Next: value, NodeID: nodeID}
-	if err := d.emit(nodeID, eventlog.VariableChanged, change); err != nil {
-		return err
-	}
-	d.x.setVariable(name, value)
-	return nil
+	return 0, false
 }
 
 // lost is the end of a driver that cannot go on: the refusal goes to the operational log, never into the run's

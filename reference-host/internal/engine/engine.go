@@ -1,11 +1,11 @@
 // Package engine runs workflows. It interprets a definition against the event log of a run: the log says what has
-// happened, the engine appends what happens next, and nothing about a run is kept anywhere else.
+// happened, the engine appends what happens next, and nothing about a run is kept anywhere else, but for a pause that
+// was accepted and waits for the nodes that execute.
 package engine
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -26,6 +26,10 @@ type Config struct {
 	Nodes   []NodeType
 	// Capabilities are the runtime capabilities the host provides to node types.
 	Capabilities []string
+	// Children is what nodes that start other runs need; nil lets none start any.
+	Children Children
+	// DeadLetters has the engine record a run that used up its attempts (run.dead-lettered).
+	DeadLetters bool
 	// MaxActive bounds the runs that execute at one time.
 	MaxActive int64
 	Logger    *slog.Logger
@@ -38,6 +42,8 @@ type Engine struct {
 	eventID      func() string
 	nodes        map[string]NodeType
 	capabilities map[string]bool
+	children     Children
+	deadLetters  bool
 	logger       *slog.Logger
 	maxActive    int64
 
@@ -55,6 +61,7 @@ type Engine struct {
 func New(config Config) (*Engine, error) {
 	e := &Engine{
 		clock: config.Clock, sender: config.Sender, eventID: config.EventID, logger: config.Logger, maxActive: config.MaxActive,
+		children: config.Children, deadLetters: config.DeadLetters,
 		nodes: make(map[string]NodeType, len(config.Nodes)), capabilities: make(map[string]bool, len(config.Capabilities)),
 	}
 	for _, node := range config.Nodes {
@@ -97,20 +104,49 @@ func (e *Engine) StartEvent(run *eventlog.Run, transport string) eventlog.Draft 
 	})
 }
 
-// Start begins to drive a run whose log holds its first event. It uses up a place taken with Reserve. After Close it
-// does nothing: the run stays in its log for a later host to pick up.
-func (e *Engine) Start(log eventlog.Log, def *workflow.Definition) {
+// Start begins to drive a run whose log holds its first event, from where the log stands. It uses up a place taken with
+// Reserve. A run that somebody drives already stays with who has it: the work was delivered a second time, and Start
+// reports false. After Close it does nothing: the run stays in its log for a later host to pick up.
+func (e *Engine) Start(log eventlog.Log, def *workflow.Definition) bool {
 	e.closing.RLock()
 	defer e.closing.RUnlock()
 	if e.closed {
 		e.Release()
-		return
+		return false
 	}
-	d := &driver{engine: e, log: log, run: log.Run(), def: def}
+	d := &driver{engine: e, log: log, run: log.Run(), def: def, done: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancel(e.ctx)
-	e.drivers.Store(d.run.ID, d)
+	if !e.claim(d) {
+		d.cancel()
+		e.Release()
+		e.logger.Info("work for a run that is being driven was refused", "run", d.run.ID)
+		return false
+	}
 	e.running.Add(1)
 	go d.drive()
+	return true
+}
+
+// claim makes d the driver of its run. The claim of a driver that has stopped is taken over. One that has not has yet
+// to look at the log, or has seen a run that goes on: it drives whatever is in the log now.
+func (e *Engine) claim(d *driver) bool {
+	for {
+		held, taken := e.drivers.LoadOrStore(d.run.ID, d)
+		if !taken {
+			return true
+		}
+		other := held.(*driver)
+		other.mu.Lock()
+		stopped := other.stopped != nil
+		other.mu.Unlock()
+		if !stopped {
+			return false
+		}
+		d.after = other.done
+		if e.drivers.CompareAndSwap(d.run.ID, other, d) {
+			return true
+		}
+	}
 }
 
 // Close stops every driver and waits for it. Runs that were active keep their logs as they are.
@@ -120,64 +156,6 @@ func (e *Engine) Close() {
 	e.closing.Unlock()
 	e.stop()
 	e.running.Wait()
-}
-
-// Cancel ends a run as cancelled. The log decides between it and whatever else wants to end the run: exactly one
-// terminal event is appended, and eventlog.ErrEnded says that it was not this one.
-func (e *Engine) Cancel(ctx context.Context, log eventlog.Log, reason, by string) error {
-	run := log.Run()
-	return e.end(ctx, log, "run cancelled", func() eventlog.Draft {
-		return e.draft("", "", eventlog.RunCancelled, cancelledPayload{
-			Reason: reason, CancelledBy: by, DurationMs: e.since(run.CreatedAt),
-		})
-	})
-}
-
-// end appends a terminal event that does not come from the run's own nodes, with a node.cancelled for each node in
-// flight before it and whatever else leads up to it, and cuts the driver.
-func (e *Engine) end(ctx context.Context, log eventlog.Log, nodeReason string, terminal func() eventlog.Draft, lead ...eventlog.Draft) error {
-	for {
-		events, err := log.Read(-1)
-		if err != nil {
-			return err
-		}
-		drafts := append([]eventlog.Draft(nil), lead...)
-		for _, started := range inFlight(events) {
-			drafts = append(drafts, e.draft(started.NodeID, started.EventID, eventlog.NodeCancelled,
-				nodeEndedPayload{NodeID: started.NodeID, Reason: nodeReason}))
-		}
-		drafts = append(drafts, terminal())
-		_, err = log.Append(ctx, int64(len(events))-1, drafts...)
-		if errors.Is(err, eventlog.ErrConflict) {
-			continue // a node ended meanwhile: look again
-		}
-		if err != nil {
-			return err
-		}
-		if d, ok := e.drivers.Load(log.Run().ID); ok {
-			d.(*driver).cancel()
-		}
-		return nil
-	}
-}
-
-// inFlight are the node.started events that nothing has ended.
-func inFlight(events []eventlog.Event) []eventlog.Event {
-	var open []eventlog.Event
-	for _, event := range events {
-		switch event.Type {
-		case eventlog.NodeStarted:
-			open = append(open, event)
-		case eventlog.NodeCompleted, eventlog.NodeFailed, eventlog.NodeSkipped, eventlog.NodeCancelled:
-			for i := range open {
-				if open[i].NodeID == event.NodeID {
-					open = append(open[:i:i], open[i+1:]...)
-					break
-				}
-			}
-		}
-	}
-	return open
 }
 
 func (e *Engine) since(t time.Time) int64 { return max(e.clock.Now().Sub(t).Milliseconds(), 0) }

@@ -339,7 +339,7 @@ func TestARunIsPickedUpFromItsLogAlone(t *testing.T) {
 	var starts int
 	for _, event := range events {
 		if event.Type == "node.started" && event.NodeID == "b" {
-			assert.Contains(t, string(event.Payload), fmt.Sprintf(`"attempt":%d`, starts))
+			assert.Contains(t, string(event.Payload), fmt.Sprintf(`"attempt":%d`, starts+1))
 			starts++
 		}
 	}
@@ -357,7 +357,7 @@ func TestEffectsLeaveThroughTheSender(t *testing.T) {
 	require.Len(t, b.sent, 2)
 	for i, effect := range b.sent {
 		assert.Equal(t, engine.Effect{
-			Tenant: "t", RunID: log.Run().ID, NodeID: "a", Ordinal: i, Method: "POST", URL: "https://example.org",
+			Tenant: "t", RunID: log.Run().ID, NodeID: "a", Attempt: 1, Ordinal: i, Method: "POST", URL: "https://example.org",
 		}, effect)
 	}
 }

@@ -14,6 +14,8 @@ type nodeState uint8
 const (
 	waiting nodeState = iota
 	running
+	backoff // between two attempts
+	turning // a supervisor whose decision is being carried out
 	completed
 	failed
 	skipped
@@ -22,63 +24,99 @@ const (
 
 func (s nodeState) settled() bool { return s == completed || s == failed || s == skipped }
 
+// nodeRun is what has happened to one node. In a loop it is about the present turn.
+type nodeRun struct {
+	state   nodeState
+	outputs Values
+	// attempts counts the attempts of this execution of the node, and failures those of them that failed and were
+	// tried again.
+	attempts, failures int
+	// children are the runs this execution of the node has started.
+	children []string
+	// started is the event id of the last start.
+	started string
+	// skip counts the events of the present attempt that a fork has in its history.
+	skip int
+}
+
 // execution is the fold of a log that scheduling needs: what has happened to each node. The driver moves it along as
 // it appends, and rebuilds it from the log alone when it picks a run up.
 type execution struct {
 	def       *workflow.Definition
-	states    []nodeState
-	outputs   []Values
-	attempts  []int
+	nodes     []nodeRun
 	variables map[string]json.RawMessage
-	// executions counts node starts, against the recursion limit.
+	// executions counts executions of nodes, against the recursion limit. Another attempt is no other execution.
 	executions int
 	failure    *failedPayload
+	// turns counts the decisions of the supervisor, and decision is the last one; deciding says that the supervisor
+	// has not completed with it.
+	turns    int
+	decision workflow.Decision
+	deciding bool
 }
 
 func newExecution(def *workflow.Definition, run eventlog.Run) *execution {
-	n := len(def.Nodes)
-	return &execution{
-		def: def, states: make([]nodeState, n), outputs: make([]Values, n), attempts: make([]int, n),
-		variables: maps.Clone(run.Variables),
-	}
+	return &execution{def: def, nodes: make([]nodeRun, len(def.Nodes)), variables: maps.Clone(run.Variables)}
 }
 
 // apply folds one event of the log.
 func (x *execution) apply(event eventlog.Event) error {
-	i, known := x.def.NodeIndex(event.NodeID)
 	switch event.Type {
 	case eventlog.VariableChanged:
-		var payload variablePayload
-		if err := json.Unmarshal(event.Payload, &payload); err != nil {
+		payload, err := readPayload[variablePayload](event)
+		if err != nil {
 			return err
 		}
 		x.setVariable(payload.Name, payload.Next)
-	case eventlog.NodeStarted, eventlog.NodeCompleted, eventlog.NodeFailed, eventlog.NodeSkipped, eventlog.NodeCancelled:
-		if !known {
-			return nil
-		}
+		return nil
+	case eventlog.RunPaused:
+		x.interrupted()
+		return nil
+	}
+	if i, known := x.def.NodeIndex(event.NodeID); known {
 		return x.applyNode(i, event)
 	}
 	return nil
 }
 
 func (x *execution) applyNode(i int, event eventlog.Event) error {
+	node := &x.nodes[i]
 	switch event.Type {
 	case eventlog.NodeStarted:
 		x.start(i)
+		node.started = event.EventID
 	case eventlog.NodeSkipped:
-		x.states[i] = skipped
+		node.state = skipped
 	case eventlog.NodeCancelled:
-		x.states[i] = cut
+		node.state = cut
+	case eventlog.NodeRetried:
+		x.retry(i)
+		node.state = cut
+	case eventlog.NodeDispatched:
+		payload, err := readPayload[dispatchedPayload](event)
+		if err != nil {
+			return err
+		}
+		node.children = append(node.children, payload.ChildRunID)
+	case eventlog.OrchestratorDecided:
+		payload, err := readPayload[decidedPayload](event)
+		if err != nil {
+			return err
+		}
+		decision, err := workflow.ParseDecision(payload.Decision)
+		if err != nil {
+			return err
+		}
+		x.take(decision)
 	case eventlog.NodeCompleted:
-		var payload nodeCompletedPayload
-		if err := json.Unmarshal(event.Payload, &payload); err != nil {
+		payload, err := readPayload[nodeCompletedPayload](event)
+		if err != nil {
 			return err
 		}
 		x.complete(i, payload.Outputs)
 	case eventlog.NodeFailed:
-		var payload nodeFailedPayload
-		if err := json.Unmarshal(event.Payload, &payload); err != nil {
+		payload, err := readPayload[nodeFailedPayload](event)
+		if err != nil {
 			return err
 		}
 		x.fail(i, payload.Error)
@@ -87,18 +125,54 @@ func (x *execution) applyNode(i int, event eventlog.Event) error {
 }
 
 func (x *execution) start(i int) {
-	x.states[i] = running
-	x.attempts[i]++
-	x.executions++
+	node := &x.nodes[i]
+	if node.attempts == 0 {
+		x.executions++
+	}
+	node.state, node.skip = running, 0
+	node.attempts++
 }
 
+// complete settles a node. In a loop the supervisor's completion is the dispatch's turn, and the other way round.
 func (x *execution) complete(i int, outputs Values) {
-	x.states[i], x.outputs[i] = completed, outputs
+	node := &x.nodes[i]
+	node.state, node.outputs = completed, outputs
+	loop := x.def.Loop
+	switch {
+	case loop == nil:
+	case i == loop.Supervisor:
+		x.deciding = false
+		if x.decision.Kind == workflow.KindNextWorker {
+			node.state = turning
+		} else if dispatch := &x.nodes[loop.Dispatch]; dispatch.outputs != nil {
+			dispatch.state = completed
+		}
+	case i == loop.Dispatch:
+		*node = nodeRun{outputs: outputs}
+		x.nodes[loop.Supervisor] = nodeRun{}
+	}
+}
+
+// take records a decision of the supervisor.
+func (x *execution) take(decision workflow.Decision) {
+	x.turns++
+	x.decision, x.deciding = decision, true
+}
+
+// retries reports whether the node may be tried once more after the attempt that has just failed.
+func (x *execution) retries(i int) bool {
+	return x.nodes[i].failures+1 < x.def.Nodes[i].Retry.MaxAttempts
+}
+
+// retry is the failure of an attempt that another one follows. What the attempt has started is no longer the node's.
+func (x *execution) retry(i int) {
+	x.nodes[i].failures++
+	x.nodes[i].state, x.nodes[i].children = backoff, nil
 }
 
 // fail settles a node as failed, and the run with it unless a node behind it is there to handle the failure.
 func (x *execution) fail(i int, reason ErrorPayload) {
-	x.states[i] = failed
+	x.nodes[i].state = failed
 	for _, target := range x.def.Nodes[i].Outgoing {
 		if x.def.Nodes[target].Rule.HandlesFailure() {
 			return
@@ -116,11 +190,11 @@ func (x *execution) setVariable(name string, value json.RawMessage) {
 	x.variables[name] = value
 }
 
-// interrupted takes back the starts that have no end: their attempts were cut when the host stopped.
+// interrupted takes back the starts that have no end: their attempts were cut.
 func (x *execution) interrupted() {
-	for i, state := range x.states {
-		if state == running {
-			x.states[i] = cut
+	for i := range x.nodes {
+		if state := x.nodes[i].state; state == running || state == backoff {
+			x.nodes[i].state = cut
 		}
 	}
 }
@@ -137,12 +211,15 @@ const (
 // decide looks at a node that is not settled and not running.
 func (x *execution) decide(i int) decision {
 	node := &x.def.Nodes[i]
-	if x.states[i] != waiting && x.states[i] != cut {
+	if state := x.nodes[i].state; state != waiting && state != cut {
 		return undecided
+	}
+	if loop := x.def.Loop; loop != nil && i == loop.Dispatch {
+		return x.decideDispatch(x.nodes[loop.Supervisor].state)
 	}
 	var contributing, failures int
 	for _, edge := range node.Incoming {
-		state := x.states[edge.Source]
+		state := x.nodes[edge.Source].state
 		if !state.settled() {
 			return undecided
 		}
@@ -156,6 +233,17 @@ func (x *execution) decide(i int) decision {
 		return run
 	}
 	return skip
+}
+
+// decideDispatch runs the dispatch on the supervisor's decision to go on, and only then.
+func (x *execution) decideDispatch(supervisor nodeState) decision {
+	switch {
+	case supervisor == turning:
+		return run
+	case supervisor.settled():
+		return skip
+	}
+	return undecided
 }
 
 func triggered(rule workflow.Rule, edges, contributing, failures int) bool {
@@ -175,7 +263,7 @@ func triggered(rule workflow.Rule, edges, contributing, failures int) bool {
 
 // contributes: the source completed and the edge's condition, if it has one, holds.
 func (x *execution) contributes(edge workflow.Edge) bool {
-	if x.states[edge.Source] != completed {
+	if x.nodes[edge.Source].state != completed {
 		return false
 	}
 	return edge.Condition == nil || edge.Condition.Holds(func(path []string) any { return x.operand(edge, path) })
@@ -184,7 +272,7 @@ func (x *execution) contributes(edge workflow.Edge) bool {
 // operand resolves the left operand of a condition. "status" is the source's outcome, "variables.…" a variable of the
 // run, "output.…" or a bare name the source's outputs.
 func (x *execution) operand(edge workflow.Edge, path []string) any {
-	outputs := x.outputs[edge.Source]
+	outputs := x.nodes[edge.Source].outputs
 	switch head := path[0]; {
 	case outputs[head] != nil:
 		return workflow.Descend(decode(outputs[head]), path[1:])
@@ -208,7 +296,7 @@ func (x *execution) results() Values {
 	merged := Values{}
 	for i, node := range x.def.Nodes {
 		if len(node.Outgoing) == 0 {
-			maps.Copy(merged, x.outputs[i])
+			maps.Copy(merged, x.nodes[i].outputs)
 		}
 	}
 	return merged
@@ -219,7 +307,7 @@ func (x *execution) resolve(i int) (Values, *NodeError) {
 	node := &x.def.Nodes[i]
 	inputs := make(Values, len(node.Inputs))
 	for _, edge := range node.Incoming {
-		if value, ok := x.outputs[edge.Source][edge.Output]; ok {
+		if value, ok := x.nodes[edge.Source].outputs[edge.Output]; ok {
 			inputs[edge.Input] = value
 		}
 	}
@@ -243,7 +331,7 @@ func (x *execution) port(port workflow.Port) (json.RawMessage, bool) {
 		return value, ok
 	default: // connection; workflow.Parse lets nothing else through
 		source, _ := x.def.NodeIndex(port.NodeID)
-		value, ok := x.outputs[source][port.OutputKey]
+		value, ok := x.nodes[source].outputs[port.OutputKey]
 		return value, ok
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"wopcert/reference-host/internal/clock"
 	"wopcert/reference-host/internal/eventlog"
+	"wopcert/reference-host/internal/workflow"
 )
 
 // Values are the inputs or outputs of a node: port name to encoded JSON.
@@ -70,6 +71,7 @@ type Call struct {
 	Clock   clock.Clock
 
 	driver  *driver
+	node    int // position in the definition
 	effects int
 }
 
@@ -83,19 +85,23 @@ func (c *Call) Send(ctx context.Context, effect Effect) (*Outcome, error) {
 
 // Log records a line in the run's log (log.appended).
 func (c *Call) Log(level, message string) error {
-	return c.driver.emit(c.NodeID, eventlog.LogAppended, logPayload{Level: level, Message: message, NodeID: c.NodeID})
+	return c.emit(eventlog.LogAppended, logPayload{Level: level, Message: message, NodeID: c.NodeID})
 }
 
 // Chunk records a piece of streaming output (output.chunk). meta may be nil.
 func (c *Call) Chunk(text string, last bool, meta map[string]any) error {
-	return c.driver.emit(c.NodeID, eventlog.OutputChunk, chunkPayload{
+	return c.emit(eventlog.OutputChunk, chunkPayload{
 		NodeID: c.NodeID, RunID: c.Run.ID, Chunk: text, IsLast: last, Meta: meta,
 	})
 }
 
 // SetVariable changes a variable of the run (variable.changed).
 func (c *Call) SetVariable(name string, value json.RawMessage) error {
-	return c.driver.setVariable(c.NodeID, name, value)
+	return c.driver.setVariable(c.node, name, value)
+}
+
+func (c *Call) emit(eventType string, payload any) error {
+	return c.driver.emit(c.node, c.driver.engine.draft(c.NodeID, "", eventType, payload))
 }
 
 // DecodeConfig reads the node's config into v; what does not fit is node_config_invalid.
@@ -113,6 +119,10 @@ func CoreTypes() []NodeType {
 		{ID: "core.identity", Run: func(_ context.Context, call *Call) (Values, error) { return call.Inputs, nil }},
 		{ID: "core.delay", Run: runDelay},
 		{ID: "core.fail", Run: runFail},
+		{ID: "core.externalEvent", Run: runExternalEvent},
+		{ID: workflow.TypeSubWorkflow, Run: runSubWorkflow},
+		{ID: workflow.TypeSupervisor, Run: runSupervisor},
+		{ID: workflow.TypeDispatch, Run: runDispatch},
 		{
 			ID:       "conformance.requiresMissing",
 			Requires: []string{"conformance.never-provided"},

@@ -40,6 +40,66 @@ type cancelledPayload struct {
 	Reason      string `json:"reason,omitempty"`
 	CancelledBy string `json:"cancelledBy,omitempty"`
 	DurationMs  int64  `json:"durationMs"`
+	ParentRunID string `json:"parentRunId,omitempty"`
+}
+
+type pausedPayload struct {
+	Reason             string `json:"reason,omitempty"`
+	DrainPolicy        string `json:"drainPolicy"`
+	InterruptedNodeID  string `json:"interruptedNodeId,omitempty"`
+	InterruptedAttempt int    `json:"interruptedAttempt,omitempty"`
+}
+
+type resumedPayload struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+type deadLetteredPayload struct {
+	RunID    string `json:"runId"`
+	NodeID   string `json:"nodeId,omitempty"`
+	Reason   string `json:"reason"`
+	Attempts int    `json:"attempts"`
+}
+
+// nodeRetriedPayload names the attempt that is made next.
+type nodeRetriedPayload struct {
+	NodeID    string       `json:"nodeId"`
+	Attempt   int          `json:"attempt"`
+	DelayMs   int64        `json:"delayMs"`
+	LastError ErrorPayload `json:"lastError"`
+}
+
+type dispatchedPayload struct {
+	ChildRunID      string `json:"childRunId"`
+	ChildWorkflowID string `json:"childWorkflowId"`
+	ChildStatus     string `json:"childStatus,omitempty"`
+}
+
+type decidedPayload struct {
+	AgentID   string          `json:"agentId"`
+	Decision  json.RawMessage `json:"decision"`
+	Iteration int             `json:"iteration"`
+}
+
+type suspendedPayload struct {
+	NodeID      string `json:"nodeId"`
+	InterruptID string `json:"interruptId"`
+	Kind        string `json:"kind"`
+	Key         string `json:"key"`
+}
+
+// interruptPayload is an interrupt as a client sees it (suspend-request schema).
+type interruptPayload struct {
+	Kind      string `json:"kind"`
+	Key       string `json:"key"`
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+	Data      any    `json:"data"`
+}
+
+// readPayload decodes the payload of an event this engine wrote.
+func readPayload[P any](event eventlog.Event) (payload P, err error) {
+	err = json.Unmarshal(event.Payload, &payload)
+	return payload, err
 }
 
 type nodeStartedPayload struct {
@@ -74,9 +134,10 @@ type breachPayload struct {
 }
 
 type logPayload struct {
-	Level   string `json:"level"`
-	Message string `json:"message"`
-	NodeID  string `json:"nodeId"`
+	Level   string         `json:"level"`
+	Message string         `json:"message"`
+	NodeID  string         `json:"nodeId"`
+	Fields  map[string]any `json:"fields,omitempty"`
 }
 
 type chunkPayload struct {

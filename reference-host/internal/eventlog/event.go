@@ -15,16 +15,26 @@ const (
 	RunCompleted    = "run.completed"
 	RunFailed       = "run.failed"
 	RunCancelled    = "run.cancelled"
+	RunPaused       = "run.paused"
+	RunResumed      = "run.resumed"
+	RunDeadLettered = "run.dead-lettered"
 	NodeStarted     = "node.started"
 	NodeCompleted   = "node.completed"
 	NodeFailed      = "node.failed"
 	NodeSkipped     = "node.skipped"
 	NodeCancelled   = "node.cancelled"
 	NodeSuspended   = "node.suspended"
+	NodeResumed     = "node.resumed"
+	NodeRetried     = "node.retried"
+	NodeDispatched  = "node.dispatched"
 	CapBreached     = "cap.breached"
 	OutputChunk     = "output.chunk"
 	LogAppended     = "log.appended"
 	VariableChanged = "variable.changed"
+
+	InterruptRequested  = "interrupt.requested"
+	InterruptResolved   = "interrupt.resolved"
+	OrchestratorDecided = "orchestrator.decided"
 )
 
 // PayloadSchemaVersion is the schemaVersion of every event this host writes.
@@ -107,5 +117,5 @@ func Terminal(eventType string) bool {
 // records, the dead-letter notice, and vendor events. Registered types beyond those are forward execution and are
 // refused, also the ones events.md does not list by name, because nothing may still execute.
 func MayFollowTerminal(eventType string, vendor func(string) bool) bool {
-	return strings.HasPrefix(eventType, "compensation.") || eventType == "run.dead-lettered" || vendor(eventType)
+	return strings.HasPrefix(eventType, "compensation.") || eventType == RunDeadLettered || vendor(eventType)
 }

@@ -8,12 +8,14 @@ import (
 
 // Memory is a Store in the memory of the process. Use NewMemory.
 type Memory struct {
-	vendor  func(eventType string) bool
-	seed    maphash.Seed
-	runs    sync.Map // run id -> *memoryLog
-	tenants sync.Map // tenant -> *tenantRuns
-	scopes  sync.Map // tenant, scope -> *scopeHolders
-	records [recordShards]recordShard
+	vendor      func(eventType string) bool
+	seed        maphash.Seed
+	runs        sync.Map // run id -> *memoryLog
+	tenants     sync.Map // tenant -> *tenantRuns
+	scopes      sync.Map // tenant, scope -> *scopeHolders
+	annotations sync.Map // run id -> *annotationList
+	artifacts   sync.Map // tenant, artifact id -> Artifact
+	records     [recordShards]recordShard
 }
 
 // NewMemory returns an empty store. vendor says whether a type is a vendor's rather than the protocol's.

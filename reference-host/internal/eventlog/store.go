@@ -57,8 +57,17 @@ type Run struct {
 	CreatedAt     time.Time
 	// Deadline is when the run is ended as run_timeout.
 	Deadline time.Time
-	// MaxNodeExecutions bounds the node executions of the run.
-	MaxNodeExecutions int
+	// MaxNodeExecutions bounds the node executions of the run, MaxLoopIterations the turns of its orchestrator.
+	MaxNodeExecutions, MaxLoopIterations int
+	// Orchestrator is the agentId that decides the turns of the run, "" for a run without any.
+	Orchestrator string
+	// ForkOf is the run this one was forked from, and ForkPoint the first sequence that is its own; "" and 0 for a run
+	// that is no fork (runs.md §Fork).
+	ForkOf    string
+	ForkPoint int64
+	// Parent is what started this run as its child, nil for a run that a request created. Depth counts the parents.
+	Parent *Parent
+	Depth  int
 	// ScopeID is the caller's scope, or "".
 	ScopeID string
 	// Inputs, Configurable and Metadata are the caller's objects, nil when absent; Tags likewise.
@@ -66,8 +75,20 @@ type Run struct {
 	Tags                           []string
 	// Variables are the workflow's variables as the run starts: the defaults under the inputs.
 	Variables map[string]json.RawMessage
+	// Eval is set for a run of an eval suite.
+	Eval *Eval
 	// Position orders the runs of a tenant by creation, from 1. The store sets it.
 	Position int64
+}
+
+// Eval is what an eval run evaluates (runs.md §Refusals).
+type Eval struct{ SuiteID, SuiteVersion, AgentID string }
+
+// Parent links a child to the run whose node started it (execution.md §subWorkflow). It is no fork lineage.
+type Parent struct {
+	RunID string
+	// Cause is the type of the node.
+	Cause string
 }
 
 // Store keeps what outlives a request. All methods are safe for concurrent use. An error that is none of this
@@ -84,6 +105,7 @@ type Store interface {
 	List(ctx context.Context, tenant string, before int64, limit int) ([]Log, error)
 
 	Records
+	Sides
 }
 
 // Log is the append-only log of one run.

@@ -3,7 +3,9 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -19,7 +21,9 @@ type Definition struct {
 	Nodes     []Node
 	Variables []Variable
 	// TimeoutMs bounds a run of the workflow; 0 leaves it to the host.
-	TimeoutMs    int64
+	TimeoutMs int64
+	// Loop is the supervisor loop, nil for a workflow without one.
+	Loop         *Loop
 	configurable *optionsSchema
 	byID         map[string]int
 }
@@ -30,11 +34,34 @@ type Node struct {
 	Config     json.RawMessage
 	Inputs     map[string]Port
 	Disabled   bool
+	Retry      Retry
+	// Child is set on a node that starts other runs.
+	Child *Child
+	// Contract names the envelope kinds the node may emit; nil sets no bounds (events.md §Envelope contracts).
+	Contract *Contract
 	// Rule decides, from the incoming edges, whether the node runs.
 	Rule Rule
 	// Incoming are the edges into the node, in document order; Outgoing holds the positions of the nodes behind it.
 	Incoming []Edge
 	Outgoing []int
+}
+
+// Contract is a node's envelopeContract.
+type Contract struct {
+	Accepts []string `json:"accepts"`
+}
+
+func parseContract(raw json.RawMessage) (*Contract, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	contract := new(Contract)
+	if err := decoder.Decode(contract); err != nil || contract.Accepts == nil {
+		return nil, fmt.Errorf(`envelopeContract: it must be {"accepts": [envelope kinds]}`)
+	}
+	return contract, nil
 }
 
 // Edge leads into a node from the node at position Source.
@@ -90,6 +117,8 @@ type document struct {
 		Inputs   map[string]Port `json:"inputs"`
 		Disabled bool            `json:"disabled"`
 		Agent    json.RawMessage `json:"agent"`
+		Settings json.RawMessage `json:"settings"`
+		Contract json.RawMessage `json:"envelopeContract"`
 	} `json:"nodes"`
 	Edges []struct {
 		ID        string         `json:"id"`
@@ -139,7 +168,7 @@ func Parse(contract *corpus.Corpus, raw []byte) (*Definition, error) {
 			return nil, def.wrap(fmt.Errorf("node %q: the id is not one an event can carry", node.ID))
 		}
 	}
-	if err := def.build(&doc); err != nil {
+	if err := def.build(contract, &doc); err != nil {
 		return nil, def.wrap(err)
 	}
 	return def, nil
@@ -170,39 +199,64 @@ func (doc *document) unsupported() error {
 	return nil
 }
 
-func (d *Definition) build(doc *document) error {
+func (d *Definition) build(contract *corpus.Corpus, doc *document) error {
 	for i, n := range doc.Nodes {
 		if _, twice := d.byID[n.ID]; twice {
 			return fmt.Errorf("two nodes have the id %s", n.ID)
 		}
 		d.byID[n.ID] = i
-		d.Nodes = append(d.Nodes, Node{
-			ID: n.ID, TypeID: n.TypeID, Config: n.Config, Inputs: n.Inputs, Disabled: n.Disabled, Rule: AllSuccess,
-		})
+		node := Node{ID: n.ID, TypeID: n.TypeID, Config: n.Config, Inputs: n.Inputs, Disabled: n.Disabled, Rule: AllSuccess}
+		var errContract, errRetry, errChild error
+		node.Contract, errContract = parseContract(n.Contract)
+		node.Retry, errRetry = parseRetry(n.Settings)
+		node.Child, errChild = parseChild(n.TypeID, n.Config)
+		if err := errors.Join(errContract, errRetry, errChild); err != nil {
+			return fmt.Errorf("node %s: %w", n.ID, err)
+		}
+		d.Nodes = append(d.Nodes, node)
 	}
-	for _, e := range doc.Edges {
-		source, okSource := d.byID[e.Source]
-		target, okTarget := d.byID[e.Target]
-		if !okSource || !okTarget {
-			return fmt.Errorf("edge %s joins a node that is not there", e.ID)
-		}
-		condition, err := compileCondition(e.Condition)
-		if err != nil {
-			return fmt.Errorf("edge %s: %w", e.ID, err)
-		}
-		node := &d.Nodes[target]
-		if rule := orElse(e.Rule, AllSuccess); len(node.Incoming) == 0 {
-			node.Rule = rule
-		} else if node.Rule != rule {
-			return fmt.Errorf("edge %s: the edges into node %s have different trigger rules", e.ID, node.ID)
-		}
-		node.Incoming = append(node.Incoming, Edge{Source: source, Output: orElse(e.Output, "output"), Input: orElse(e.Input, "input"), Condition: condition})
-		d.Nodes[source].Outgoing = append(d.Nodes[source].Outgoing, target)
+	backs, err := d.join(doc)
+	if err != nil {
+		return err
+	}
+	if err := d.findLoop(contract, backs); err != nil {
+		return err
 	}
 	if err := d.checkPorts(); err != nil {
 		return err
 	}
 	return d.checkAcyclic()
+}
+
+// join draws the edges. Those that lead from a dispatch back to a supervisor are returned instead.
+func (d *Definition) join(doc *document) (backs [][2]int, err error) {
+	for _, e := range doc.Edges {
+		source, okSource := d.byID[e.Source]
+		target, okTarget := d.byID[e.Target]
+		if !okSource || !okTarget {
+			return nil, fmt.Errorf("edge %s joins a node that is not there", e.ID)
+		}
+		if d.Nodes[source].TypeID == TypeDispatch && d.Nodes[target].TypeID == TypeSupervisor {
+			if e.Condition != nil || orElse(e.Rule, AllSuccess) != AllSuccess {
+				return nil, fmt.Errorf("edge %s: the edge back to the supervisor has no condition", e.ID)
+			}
+			backs = append(backs, [2]int{source, target})
+			continue
+		}
+		condition, err := compileCondition(e.Condition)
+		if err != nil {
+			return nil, fmt.Errorf("edge %s: %w", e.ID, err)
+		}
+		node := &d.Nodes[target]
+		if rule := orElse(e.Rule, AllSuccess); len(node.Incoming) == 0 {
+			node.Rule = rule
+		} else if node.Rule != rule {
+			return nil, fmt.Errorf("edge %s: the edges into node %s have different trigger rules", e.ID, node.ID)
+		}
+		node.Incoming = append(node.Incoming, Edge{Source: source, Output: orElse(e.Output, "output"), Input: orElse(e.Input, "input"), Condition: condition})
+		d.Nodes[source].Outgoing = append(d.Nodes[source].Outgoing, target)
+	}
+	return backs, nil
 }
 
 func orElse[S ~string](value, fallback S) S {
@@ -228,7 +282,7 @@ func (d *Definition) checkPorts() error {
 	return nil
 }
 
-// checkAcyclic refuses a loop: the scheduler settles every node once.
+// checkAcyclic refuses a loop other than the supervisor's: outside of it the scheduler settles every node once.
 func (d *Definition) checkAcyclic() error {
 	open := make([]int, len(d.Nodes))
 	var queue []int

@@ -130,6 +130,10 @@ func (s *set) documentDefects() {
 
 // contractDefects are runs that cannot certify, or not at the contract version they name.
 func (s *set) contractDefects() {
+	s.deny("contract-not-a-version", "the contract version is no semantic version, so no floor can be chosen", edited(small(), func(t bundletest.Tree) {
+		t.At("suite")["specArtifactsVersion"] = "latest"
+		claim(t, 0)["witnessCount"] = 0
+	}))
 	s.deny("later-contract", "a floor scenario that joined at 2.42.7 is asked of 2.42.7", edited(full(), func(t bundletest.Tree) {
 		t.At("suite")["specArtifactsVersion"], t.At("suite")["version"] = "2.42.7", "0.0.0+2.42.7"
 		removeRow(t, "openwop.floor.v2-sse-last-event-id-cursor")
@@ -174,7 +178,19 @@ func (s *set) optOutDefects() {
 	optOut("facet", "the operator opted out of a facet the captured document advertises", bundle.OptOutDetail("replay.modes"))
 	optOut("profile", "the operator opted out of a profile the captured document fits", bundle.OptOutDetail(bundletest.CoreStandard))
 	optOut("second-of-two", "one of two opt-outs is advertised", bundle.OptOutDetail("forms, replay"))
+	optOut("spacing", "no space behind the colon hides nothing", "Operator opt-out:eventLog")
+	optOut("case", "nor does the case of the name", "operator opt-out: EventLog")
+	optOut("opted-out", "nor do other words for it", "opted out: family.replay")
 	optOut("published-words", "the same in the published suite's words", "operator declared an honest opt-out via OPENWOP_OPTED_OUT_PROFILES: family.webhooks")
+	unnamed := func(id, description, row, detail string) {
+		s.defect(bundle.KindOptOutUnnamed, id, description, edited(small(), func(t bundletest.Tree) {
+			t.Row("openwop.requirement.forms.resolve")["detail"] = detail
+			t.Row("openwop.requirement.forms.resolve")["id"] = row
+		}))
+	}
+	unnamed("requirement", "a skipped requirement names nothing the operator opted out of", "openwop.requirement.forms.resolve", "operator opted out")
+	unnamed("test", "a skipped test gives another reason than an opt-out", "openwop.it.v2-forms.resolve", "not run")
+	unnamed("empty", "the words for an opt-out, and no name behind them", "openwop.requirement.forms.resolve", bundle.OptOutDetail(""))
 }
 
 // rungDefects are rung claims the rows do not support.

@@ -123,6 +123,20 @@ func (s *set) secretDefects() {
 	secret("private-key", "a private key in a detail", "-----BEGIN PRIVATE KEY-----\nTEST\n-----END PRIVATE KEY-----")
 	secret("resume-token", "a resume token in a detail", "POST /interrupts/ow2.dGVzdC1vbmx5")
 	secret("web-token", "a JSON Web Token in a detail", "eyJ0ZXN0IjoxfQ00.eyJ0ZXN0IjoxfQ00.dGVzdC1vbmx5LXNpZw")
+	secret("basic", "Basic credentials of a user and a password in a detail", "sent Basic dXNlcjpwYXNzd29yZA==")
+	secret("header", "an authorization header of another scheme in a detail", "Authorization: ApiKey test0only0value")
+	secret("userinfo", "an address with a password in a detail", "GET https://user:test-only@host.example/")
+	secret("github-token", "a GitHub token in a detail", "ghp_"+"testonlytestonlytestonlytestonly0000")
+	secret("service-key", "a service key in a detail", "sk-"+"testonly0testonly0testonly0")
+	secret("aws-key", "an AWS access key in a detail", "AKIA"+"TESTONLYTESTONLY")
+	secret("slack-token", "a Slack token in a detail", "xoxb-"+"000000000000-testonly")
+	s.defect(bundle.KindSecret, "test-key", "a detail holds a key that begins with the captured document's testKeyPrefix", edited(small(), func(t bundletest.Tree) {
+		t.Document()["testing"] = map[string]any{"testKeyPrefix": "test_"}
+		t.Row(aRow)["detail"] = "partial-witness: sent test_0only0not0a0key"
+	}))
+	s.defect(bundle.KindSecret, "web-token-in-host", "a JSON Web Token as the host's vendor", edited(small(), func(t bundletest.Tree) {
+		t.At("host")["vendor"] = "eyJ0ZXN0IjoxfQ00.eyJ0ZXN0IjoxfQ00.dGVzdC1vbmx5LXNpZw"
+	}))
 	secret("canary", "a canary of the run in a detail", "echoed test-only-canary back", with(Options{Canaries: []string{"test-only-canary"}}))
 	s.defect(bundle.KindSecret, "canary-in-document", "a canary as a member name of the captured document", edited(small(), func(t bundletest.Tree) {
 		t.Document()["extensions"] = map[string]any{"test-host.debug": map[string]any{"test-only-canary": true}}

@@ -46,6 +46,22 @@ func (s *set) soundBundles() {
 		t["claimedProfiles"] = []any{claims[0], claims[2]}
 		claim(t, 1)["witnessCount"] = 3
 	}), Options{}, Expect{CertifiedProfiles: []string{bundletest.DiscoveryCore, bundletest.SeamsV2}})
+	s.sound("sound-summary-skipped", "the summary row of a scenario may be skipped without a name", edited(small(), func(t bundletest.Tree) {
+		row := t.Row("openwop.requirement.forms.resolve")
+		row["id"], row["detail"] = "openwop.scenario.v2-forms", "the operator opted the family out"
+	}), Options{}, Expect{CertifiedProfiles: core})
+	s.sound("sound-no-claims", "a bundle that claims no profile certifies none", edited(small(), func(t bundletest.Tree) {
+		t["claimedProfiles"] = []any{}
+	}), Options{}, Expect{})
+	s.sound("sound-newer-contract", "a contract version later than any floor: the newest floor counts", edited(small(), func(t bundletest.Tree) {
+		t.At("suite")["specArtifactsVersion"], t.At("suite")["version"] = "2.999.0", "0.0.0+2.999.0"
+	}), Options{}, Expect{CertifiedProfiles: core})
+	s.sound("sound-public-facts", "a statement, an address and a test key that the host publishes in its own document", edited(small(), func(t bundletest.Tree) {
+		t.Document()["testing"] = map[string]any{"testKeyPrefix": "test_"}
+		t.Document()["extensions"] = map[string]any{"test-host.notes": map[string]any{
+			"statement": "eyJ0ZXN0IjoxfQ00.eyJ0ZXN0IjoxfQ00.dGVzdC1vbmx5LXNpZw", "url": "https://user:test-only@host.example/",
+			"key": "test_0only0not0a0key"}}
+	}), Options{}, Expect{CertifiedProfiles: core})
 	s.soundAttribution(core)
 }
 
@@ -146,6 +162,9 @@ func (s *set) companions() {
 
 	s.sound("companion-paired", "witnesses its trust-anchor row alone, and certifies no profile", companion(hostKey(), keep), pair,
 		Expect{Companion: &Companion{true, []string{anchorRow}}})
+	s.sound("companion-rung", "its floor and recovery rows all pass, and it certifies no profile and derives no rung", edited(full(), func(t bundletest.Tree) {
+		t.At("host")["deployment"] = "colocated-companion"
+	}), Options{}, Expect{Companion: nothing})
 	s.sound("companion-alone", "without a served-host bundle it is evidence for nothing", companion(hostKey(), keep), Options{}, Expect{Companion: nothing})
 	s.sound("companion-other-build", "another image", companion(hostKey(), func(t bundletest.Tree) {
 		t.At("host", "build")["id"] = "sha256:0000000000000000000000000000000000000000000000000000000000000008"
@@ -156,6 +175,12 @@ func (s *set) companions() {
 		withLane(t, "https://host.example", "https://idp.example")
 		t.At("host", "build")["kind"] = "commit"
 	}))}, Expect{Companion: nothing})
+	unstated := func(t bundletest.Tree) { t.At("host", "build")["id"] = bundle.BuildUnstated }
+	s.sound("companion-unstated-build", "both bundles leave the build open, which makes it the same in neither", companion(hostKey(), unstated),
+		Options{CompanionOf: s.attach("served-host-unstated-build.json", edited(small(), func(t bundletest.Tree) {
+			withLane(t, "https://host.example", "https://idp.example")
+			unstated(t)
+		}))}, Expect{Companion: nothing})
 	s.sound("companion-own-key", "signed under a key only the companion publishes", companion(bundletest.Key("other"), func(t bundletest.Tree) {
 		t.Document()["signingKeys"] = []any{bundletest.Published(hostKey()), bundletest.Published(bundletest.Key("other"))}
 		t.At("host")["signingKeyId"] = bundletest.Key("other").ID

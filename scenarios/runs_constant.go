@@ -1,0 +1,73 @@
+package scenarios
+
+import (
+	"net/http"
+	"time"
+
+	"wopcert/harness"
+	"wopcert/requirements"
+)
+
+// configurableConstant: runs.md, "Validation and persistence".
+func configurableConstant() harness.Scenario {
+	return harness.Scenario{
+		ID:       "v2-configurable-constant",
+		Title:    "The configurable of a run is the one it was created with, to the end",
+		Document: "runs.md",
+		Section:  "Validation and persistence",
+		Gates:    []harness.Gate{liveFixtures()},
+		Tests: []harness.Test{{
+			Name:      "a run that is paused, resumed and cancelled",
+			Witnesses: []requirements.ID{requirements.RunsConfigurableConstant},
+			Run:       configurableThroughout,
+		}},
+	}
+}
+
+// configurableThroughout reads a run's configurable in every state it can be
+// brought to. That it surfaces at all is a requirement of its own.
+func configurableThroughout(t *harness.T) {
+	given := object{"version": 1, "run": object{"recursionLimit": 50, "runTimeoutMs": timeoutInRange(t)}}
+	id := startRun(t, with(liveBody(t), "configurable", given))
+	defer endRun(t, id)
+	values := streamSoon(t, streamRequest(id, "values", ""))
+	read := func(state string) {
+		r := get(t, id)
+		check := harness.All(r.Is(http.StatusOK), same("configurable", given, r.Get("configurable")))
+		check.Observed = state + ": " + check.Observed
+		t.Expect(requirements.RunsConfigurableConstant, check.At(r))
+	}
+	if first := get(t, id); !same("configurable", given, first.Get("configurable")).OK {
+		t.Abort("the configurable of a new run is not on its snapshot, so that it cannot be seen to stay: %s", answered(first))
+	}
+	awaitLogged(t, id, ofType("node.started"), settle)
+	read("running")
+	pauseNow(t, id)
+	read("paused")
+	resumeNow(t, id)
+	read("resumed")
+	cancel(t, id, object{})
+	if !awaitEnd(t, id, settle) {
+		t.Abort("the run did not end within %s of its cancel", settle)
+	}
+	read("cancelled")
+	streamedConfigurable(t, <-values, given)
+}
+
+// streamedConfigurable checks every snapshot of a values stream, where the
+// host serves that mode.
+func streamedConfigurable(t *harness.T, s *harness.Stream, given object) {
+	defer s.Close()
+	if !s.Response.Is(http.StatusOK).OK {
+		return
+	}
+	for _, f := range s.Collect(nil, 2*time.Second) {
+		snapshot, err := frameEvent(f)
+		if f.Event != "state.snapshot" || err != nil {
+			return // what such a stream holds is a requirement of its own
+		}
+		check := same("configurable", given, snapshot["configurable"])
+		check.Observed = "a snapshot of the values stream: " + check.Observed
+		t.Expect(requirements.RunsConfigurableConstant, check.At(s.Response))
+	}
+}
