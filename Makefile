@@ -4,8 +4,8 @@ GO ?= go
 .PHONY: test lint generate bench build clean
 
 # The test command of the README: formatting, vet, the requirement lint, every
-# generated file fresh, all tests under the race detector, and the whole proof
-# of faults and variants without it. The lint and the freshness checks are tests
+# generated file fresh, all tests under the race detector, and the proof of a fault
+# for each requirement and of every variant without it. The lint and the freshness checks are tests
 # of their own.
 test: lint
 	$(GO) test -race -timeout 15m ./...

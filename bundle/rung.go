@@ -15,6 +15,17 @@ type DurabilityReport struct {
 	Reasons []string `json:"reasons"`
 }
 
+// DeriveRung says whether rows support the rung durable-single-instance, and what speaks against it; nothing does when
+// it is derived. A bundle that claims a rung its rows do not support is rejected (conformance.md §Recovery evidence).
+func DeriveRung(rows []Row) (derived bool, reasons []string) {
+	byID := make(map[string]Row, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	r := deriveRung(RungSingleInstance, byID)
+	return r.Derived, r.Reasons
+}
+
 // deriveRung holds a rung claim against the rows (conformance.md §Recovery evidence). The rows of
 // durable-single-instance are five: bound-is-derived, kill-after-accept, kill-during-execution, duplicate-delivery and
 // poison-exhaustion (RFC 0158). Each has to be executed-pass; each bound has to be the sum of its terms, one entry a

@@ -6,11 +6,15 @@ import "slices"
 // safe for concurrent use; every slice it returns belongs to the caller.
 type Corpus struct {
 	stampSHA256  string
+	version      string   // of an installed package, "" for the embedded contract
+	kept         []string // schema names an installed package has nothing for
 	errors       table[ErrorCode]
 	events       table[EventType]
 	families     table[Family]
 	profiles     table[Profile]
 	operations   table[Operation]
+	seams        table[SeamOperation]
+	codemap      table[CodemapRow]
 	channels     []Channel
 	metadataKeys []string
 	orgs         []string
@@ -46,6 +50,17 @@ func (t table[T]) all(clone func(T) T) []T {
 // StampSHA256 is the SHA-256 of the CORPUS-STAMP.json bytes, in lower-case hex.
 func (c *Corpus) StampSHA256() string { return c.stampSHA256 }
 
+// Version is the contract version of the schemas in use: [SpecArtifactsVersion], or an installed package's.
+func (c *Corpus) Version() string {
+	if c.version != "" {
+		return c.version
+	}
+	return SpecArtifactsVersion
+}
+
+// OwnSchemas lists the schema names that stay this program's because an installed package has nothing for them.
+func (c *Corpus) OwnSchemas() []string { return slices.Clone(c.kept) }
+
 // Errors lists the error registry (errors.md §The registry).
 func (c *Corpus) Errors() []ErrorCode { return c.errors.all(identity) }
 
@@ -53,10 +68,29 @@ func (c *Corpus) Errors() []ErrorCode { return c.errors.all(identity) }
 func (c *Corpus) Error(code string) (ErrorCode, bool) { return c.errors.get(code, identity) }
 
 // Events lists the registered run event types (events.md §Types).
-func (c *Corpus) Events() []EventType { return c.events.all(EventType.clone) }
+func (c *Corpus) Events() []EventType { return c.events.all(identity) }
 
 // Event looks up one registered run event type by its version 2 name.
-func (c *Corpus) Event(typ string) (EventType, bool) { return c.events.get(typ, EventType.clone) }
+func (c *Corpus) Event(typ string) (EventType, bool) { return c.events.get(typ, identity) }
+
+// EventCodemap lists the pairs of version 1 and version 2 event type names. It is a
+// bijection: the load fails otherwise, so that a row may be read both ways
+// (persistence.md §The v1 wire of an era-3 log).
+func (c *Corpus) EventCodemap() []CodemapRow { return c.codemap.all(identity) }
+
+// EventFromV1 is the version 2 name of a registered version 1 event type. A vendor
+// type is not in the codemap and keeps its name.
+func (c *Corpus) EventFromV1(v1 string) (v2 string, ok bool) {
+	row, ok := c.codemap.get(v1, identity)
+	return row.V2, ok
+}
+
+// EventToV1 is the version 1 name of a registered event type, the same row read
+// backwards.
+func (c *Corpus) EventToV1(v2 string) (v1 string, ok bool) {
+	e, ok := c.events.get(v2, identity)
+	return e.V1, ok
+}
 
 // Families lists the capability families (declaration registry).
 func (c *Corpus) Families() []Family { return c.families.all(Family.clone) }
@@ -79,6 +113,14 @@ func (c *Corpus) Operations() []Operation { return c.operations.all(Operation.cl
 
 // Operation looks up one operation by its operation id.
 func (c *Corpus) Operation(id string) (Operation, bool) { return c.operations.get(id, Operation.clone) }
+
+// SeamOperations lists the operations of the seams profile (api/seams.json).
+func (c *Corpus) SeamOperations() []SeamOperation { return c.seams.all(SeamOperation.clone) }
+
+// SeamOperation looks up one operation of the seams profile by its operation id.
+func (c *Corpus) SeamOperation(id string) (SeamOperation, bool) {
+	return c.seams.get(id, SeamOperation.clone)
+}
 
 // Channels lists the event channels of the canonical API.
 func (c *Corpus) Channels() []Channel { return slices.Clone(c.channels) }

@@ -64,6 +64,12 @@ type registries struct {
 	coherence struct {
 		Scenarios []string `json:"scenarios"`
 	}
+	codemap struct {
+		Rows []CodemapRow `json:"rows"`
+	}
+	seams struct {
+		Operations []SeamOperation `json:"operations"`
+	}
 	api struct {
 		Operations []Operation `json:"operations"`
 		Channels   []Channel   `json:"channels"`
@@ -81,7 +87,9 @@ func (c *Corpus) readRegistries(fsys fs.FS) error {
 		readRegistry(fsys, "registries/orgs.json", &r.orgs),
 		readRegistry(fsys, "registries/trust-anchors.json", &r.anchors),
 		readRegistry(fsys, "registries/coherence-scenarios.json", &r.coherence),
+		readRegistry(fsys, "registries/event-codemap.json", &r.codemap),
 		readRegistry(fsys, "api/operations.json", &r.api),
+		readRegistry(fsys, "api/seams.json", &r.seams),
 	); err != nil {
 		return err
 	}
@@ -100,8 +108,38 @@ func (c *Corpus) readRegistries(fsys fs.FS) error {
 	if c.profiles, err = index("profile", r.profiles.Profiles, func(p Profile) string { return p.ID }); err != nil {
 		return err
 	}
-	c.operations, err = index("operation", r.api.Operations, func(o Operation) string { return o.ID })
-	return err
+	if c.operations, err = index("operation", r.api.Operations, func(o Operation) string { return o.ID }); err != nil {
+		return err
+	}
+	if c.seams, err = index("seam operation", r.seams.Operations, func(o SeamOperation) string { return o.ID }); err != nil {
+		return err
+	}
+	if c.codemap, err = index("version 1 event type", r.codemap.Rows, func(row CodemapRow) string { return row.V1 }); err != nil {
+		return err
+	}
+	return nil
+}
+
+// joinCodemap gives every event type its version 1 name and holds the codemap to
+// being a bijection onto the registered types: two version 1 names of one type would
+// leave its version 1 spelling to a guess.
+func (c *Corpus) joinCodemap() error {
+	for _, row := range c.codemap.rows {
+		at, ok := c.events.index[row.V2]
+		if !ok {
+			return fmt.Errorf("corpus: the codemap maps %s to the unregistered event type %q", row.V1, row.V2)
+		}
+		if other := c.events.rows[at].V1; other != "" {
+			return fmt.Errorf("corpus: the codemap maps both %s and %s to %s", other, row.V1, row.V2)
+		}
+		c.events.rows[at].V1 = row.V1
+	}
+	for _, e := range c.events.rows {
+		if e.V1 == "" {
+			return fmt.Errorf("corpus: the codemap has no row for the event type %s", e.Type)
+		}
+	}
+	return nil
 }
 
 // readRegistry decodes strictly: a misspelt member would otherwise read as a zero.
@@ -146,6 +184,16 @@ func (c *Corpus) checkReferences() error {
 	for _, e := range c.events.rows {
 		if !c.schemas.has(payloadSchema(e.Payload)) {
 			return fmt.Errorf("corpus: event type %s names the unknown payload %s", e.Type, e.Payload)
+		}
+	}
+	if err := c.joinCodemap(); err != nil {
+		return err
+	}
+	for _, o := range c.seams.rows {
+		for _, name := range []string{o.Request, o.Response} {
+			if name != "" && !c.schemas.has(name) {
+				return fmt.Errorf("corpus: seam operation %s names the unknown schema %s", o.ID, name)
+			}
 		}
 	}
 	for _, p := range c.profiles.rows {

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -78,6 +79,11 @@ func TestLoadRefusesABrokenContract(t *testing.T) {
 	put := func(name, text string) func(fstest.MapFS) {
 		return func(files fstest.MapFS) { files[name] = &fstest.MapFile{Data: []byte(text)} }
 	}
+	damage := func(name, old, text string) func(fstest.MapFS) {
+		return func(files fstest.MapFS) {
+			files[name] = &fstest.MapFile{Data: bytes.Replace(files[name].Data, []byte(old), []byte(text), 1)}
+		}
+	}
 	schema := func(body string) string {
 		return `{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://wopcert.invalid/schemas/zz.schema.json"` + body + `}`
 	}
@@ -92,6 +98,11 @@ func TestLoadRefusesABrokenContract(t *testing.T) {
 		{"a misspelt member", "unknown field", put("registries/families.json", `{"families":[{"key":"a","witnes":"claims-check"}]}`)},
 		{"text after a registry", "text after", put("registries/orgs.json", `{"orgs":[],"reserved":[]}{}`)},
 		{"a payload nobody defines", "unknown payload", put("registries/events.json", `{"events":[{"type":"run.started","payload":"nope"}]}`)},
+		{"a version 1 name twice", `"run.started" is registered twice`, damage("registries/event-codemap.json", `"v1": "run.completed"`, `"v1": "run.started"`)},
+		{"two version 1 names of one type", "maps both run.started and run.completed to run.started", damage("registries/event-codemap.json", `"v2": "run.completed"`, `"v2": "run.started"`)},
+		{"a codemap row of no type", "unregistered event type", damage("registries/event-codemap.json", `"v2": "run.completed"`, `"v2": "run.complete"`)},
+		{"a type without a codemap row", "no row for the event type run.completed", damage("registries/event-codemap.json", `    {"v1": "run.completed", "v2": "run.completed"},`+"\n", "")},
+		{"a seam with an unknown body", "unknown schema seams#/$defs/none", damage("api/seams.json", `seams#/$defs/verdict`, `seams#/$defs/none`)},
 		{"details nobody defines", "unknown schema", put("registries/errors.json", `{"codes":[{"code":"a","details":"error-details#/$defs/nope"}]}`)},
 		{"a profile with an unknown family", "unknown family", put("registries/profiles.json", `{"profiles":[{"id":"p","families":["nope"]}]}`)},
 		{"a floor without a version", "not MAJOR.MINOR.PATCH", put("registries/profiles.json", `{"profiles":[{"id":"p","floor":[{"scenario":"s","since":"2"}]}]}`)},

@@ -14,7 +14,7 @@ func TestErrorRegistry(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t)
 	codes := c.Errors()
-	require.Len(t, codes, 111)
+	require.Len(t, codes, 112)
 	var retriable []string
 	previous := 0
 	for _, e := range codes {
@@ -67,9 +67,8 @@ func TestEventRegistry(t *testing.T) {
 		assert.Regexp(t, `^[a-z]+(-[a-z]+)*\.[a-z]+(-[a-z]+)*$`, e.Type)
 		assert.True(t, c.schemas.has(payloadSchema(e.Payload)), e.Type)
 		assert.Contains(t, []string{"updates", "messages", "debug"}, e.Tier, e.Type)
-		assert.LessOrEqual(t, len(e.V1), 1, e.Type)
 		payloads = append(payloads, e.Payload)
-		v1 = append(v1, e.V1...)
+		v1 = append(v1, e.V1)
 		if e.Artifact {
 			artifacts = append(artifacts, e.Type)
 		}
@@ -79,7 +78,7 @@ func TestEventRegistry(t *testing.T) {
 		"agent.reasoning-delta", "voice.synthesis-chunk", "voice.endpoint-candidate"}, artifacts)
 	slices.Sort(v1)
 	require.Equal(t, v1, slices.Compact(slices.Clone(v1)), "no version 1 name means two types")
-	require.Len(t, v1, 117)
+	require.Len(t, v1, 118)
 	// Every payload definition has an event type, shared helpers aside.
 	for _, name := range c.SchemaNames() {
 		if def, found := strings.CutPrefix(name, "run-event-payloads#/$defs/"); found && !strings.HasPrefix(def, "_") {
@@ -115,7 +114,13 @@ func TestSharedPayloads(t *testing.T) {
 	for typ, v1 := range map[string]string{"run.resume-started": "run.resuming", "orchestrator.decided": "runOrchestrator.decided",
 		"dispatch.fanned-out": "core.dispatch.fanOut", "agent.tool-called": "agent.toolCalled", "run.started": "run.started"} {
 		e, _ := c.Event(typ)
-		require.Equal(t, []string{v1}, e.V1)
+		require.Equal(t, v1, e.V1)
+		back, ok := c.EventFromV1(v1)
+		require.True(t, ok)
+		require.Equal(t, typ, back)
+		there, ok := c.EventToV1(typ)
+		require.True(t, ok)
+		require.Equal(t, v1, there)
 	}
 }
 
@@ -302,15 +307,14 @@ func TestReturnedSlicesBelongToTheCaller(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t)
 	c.Errors()[0].Code = "x"
-	c.Events()[0].V1[0] = "x"
+	c.SeamOperations()[0].Success[0] = 0
 	c.Families()[0].Facets[0] = "x"
 	c.Profiles()[1].Floor[0].Scenario = "x"
 	c.Operations()[0].RequestHeaders[0] = "x"
 	c.Orgs()[0], c.ReservedOrgs()[0], c.MetadataKeys()[0], c.TrustAnchorRequirements()[0], c.CoherenceScenarios()[0] = "x", "x", "x", "x", "x"
 	c.Channels()[0].Name = "x"
-	e, _ := c.Event("run.started")
-	e.V1[0] = "x"
-	for _, s := range [][]string{c.Events()[0].V1, c.Families()[0].Facets, c.Operations()[0].RequestHeaders, c.Orgs(), c.ReservedOrgs(), c.MetadataKeys(),
+	require.NotContains(t, c.SeamOperations()[0].Success, 0)
+	for _, s := range [][]string{c.Families()[0].Facets, c.Operations()[0].RequestHeaders, c.Orgs(), c.ReservedOrgs(), c.MetadataKeys(),
 		c.TrustAnchorRequirements(), c.CoherenceScenarios(), {c.Errors()[0].Code, c.Profiles()[1].Floor[0].Scenario, c.Channels()[0].Name}} {
 		require.NotContains(t, s, "x")
 	}

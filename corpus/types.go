@@ -24,8 +24,8 @@ type EventType struct {
 	Type string `json:"type"`
 	// Payload is the $defs key of run-event-payloads the payload validates against.
 	Payload string `json:"payload"`
-	// V1 holds the version 1 names of the type, for logs written before major 2.
-	V1 []string `json:"v1"`
+	// V1 is the version 1 name of the type, from the codemap.
+	V1 string `json:"-"`
 	// Tier is the least verbose stream mode that carries the type: "updates",
 	// "messages" or "debug" (events.md §Stream modes). debug carries every type.
 	Tier string `json:"tier"`
@@ -94,7 +94,38 @@ type Channel struct {
 	Address string `json:"address"`
 }
 
-func (e EventType) clone() EventType { e.V1 = slices.Clone(e.V1); return e }
+// CodemapRow pairs the two names of one event type: V1 is what a log of era 2 holds,
+// V2 what every reader of major 2 shows (persistence.md §The codemap is data).
+type CodemapRow struct {
+	V1 string `json:"v1"`
+	V2 string `json:"v2"`
+}
+
+// SeamOperation is one operation of the seams profile (conformance.md §The seams
+// profile). None of them belongs to the canonical API.
+type SeamOperation struct {
+	ID     string `json:"id"`
+	Method string `json:"method"`
+	// Path begins with /conformance/seams/ and is relative to the host's base URL.
+	Path string `json:"path"`
+	// Request and Response name the definitions the bodies validate against
+	// ("seams#/$defs/…" or a schema of the canonical API), "" where there is no JSON
+	// body or this project holds no schema for it.
+	Request  string `json:"request,omitempty"`
+	Response string `json:"response,omitempty"`
+	// Gate is the family (or dotted facet) a host needs beside the profile for the
+	// operation to mean anything, or "".
+	Gate    string `json:"gate,omitempty"`
+	Success []int  `json:"success"`
+	Errors  []int  `json:"errors"`
+	// Summary is this project's own sentence on what the operation is for.
+	Summary string `json:"summary"`
+}
+
+func (o SeamOperation) clone() SeamOperation {
+	o.Success, o.Errors = slices.Clone(o.Success), slices.Clone(o.Errors)
+	return o
+}
 
 func (f Family) clone() Family { f.Facets = slices.Clone(f.Facets); return f }
 

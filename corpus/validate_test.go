@@ -116,7 +116,7 @@ func TestConcurrentUse(t *testing.T) {
 				assert.Error(t, c.ValidatePayload("run.completed", map[string]any{}))
 				_, ok := c.Event("run.started")
 				assert.True(t, ok)
-				assert.Len(t, c.Errors(), 111)
+				assert.Len(t, c.Errors(), 112)
 			}
 		})
 	}

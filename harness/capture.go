@@ -15,7 +15,8 @@ import (
 // Exchange is one request and what came back, with every credential and canary
 // already replaced.
 type Exchange struct {
-	Number   int         `json:"number"` // 1-based within its test
+	Number   int         `json:"number"`            // 1-based within its test
+	Inbound  bool        `json:"inbound,omitempty"` // the host called, the suite's receiver answered
 	Started  time.Time   `json:"started"`
 	Method   string      `json:"method"`
 	URL      string      `json:"url"`
@@ -115,6 +116,7 @@ type tape struct {
 	mu        sync.Mutex
 	open      sync.WaitGroup // streams whose end is still to be recorded
 	exchanges []Exchange
+	outbound  int // number of the last request to the host
 }
 
 func (t *tape) record(req *http.Request, sent []byte, r *Response, started time.Time) int {
@@ -128,15 +130,16 @@ func (t *tape) record(req *http.Request, sent []byte, r *Response, started time.
 	defer t.mu.Unlock()
 	e.Number = len(t.exchanges) + 1
 	t.exchanges = append(t.exchanges, e)
+	t.outbound = e.Number
 	return e.Number
 }
 
-// last is the number of the most recent exchange, which is what a check that
+// last is the number of the most recent request to the host, which is what a check that
 // names none is about.
 func (t *tape) last() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.exchanges)
+	return t.outbound
 }
 
 // streamed adds what a stream carried to its exchange once it has ended.
@@ -207,7 +210,7 @@ func (r *redactor) body(b []byte) (text, encoding string) {
 	if len(b) > maxKept+r.margin {
 		window = b[:maxKept+r.margin]
 	}
-	s := r.text(string(window))
+	s := r.text(r.learned.learn(r.replace.Replace(string(window))))
 	if len(window) < len(b) {
 		s = s[:max(0, len(s)-r.margin)]
 	}

@@ -23,15 +23,23 @@ func (e *CredentialError) Hint() string { return e.Who.supply() }
 // needs one. Only a 401 speaks of the key; whatever else a host answers is for
 // the scenarios to judge.
 func (r *run) checkCredentials(ctx context.Context) error {
-	t := &T{ctx: ctx, run: r, tape: r.capture.tape("credentials", "the keys given"), log: &observations{}}
-	for _, who := range []Identity{Primary, OtherTenant, ReadOnly, Production} {
+	for _, who := range identities() {
 		if !r.credentials.Has(who) {
 			continue
 		}
-		res := t.Do(Request{Path: "/workflows/conformance-noop", As: who})
-		if res.Err == nil && res.Status == http.StatusUnauthorized {
-			return &CredentialError{Who: who, Observed: res.describe()}
+		if answer := r.present(ctx, who); refusesKey(answer) {
+			return &CredentialError{Who: who, Observed: r.capture.redact.text(answer.describe())}
 		}
 	}
 	return nil
+}
+
+// present sends the key of an identity where one is needed.
+func (r *run) present(ctx context.Context, who Identity) *Response {
+	t := &T{ctx: ctx, run: r, tape: r.capture.tape("credentials", "the keys given"), log: &observations{}}
+	return t.Do(Request{Path: "/workflows/conformance-noop", As: who})
+}
+
+func refusesKey(answer *Response) bool {
+	return answer.Err == nil && answer.Status == http.StatusUnauthorized
 }

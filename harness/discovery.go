@@ -80,6 +80,8 @@ func (r *run) discover(ctx context.Context) (*Discovery, error) {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return fail(fmt.Sprintf("status %d redirects to %s", res.StatusCode, res.Header.Get("Location")),
 			"give the address the host itself answers at", nil)
+	case res.StatusCode == http.StatusBadRequest && req.URL.Scheme == "http" && strings.Contains(string(body), "HTTPS"):
+		return fail("status 400", "it asks for HTTPS there; give the address as https://", nil)
 	case res.StatusCode != http.StatusOK:
 		return fail(fmt.Sprintf("status %d", res.StatusCode), "an OpenWOP host answers 200 at "+WellKnown, nil)
 	}
@@ -95,7 +97,11 @@ func (d *Discovery) parse(fail func(string, string, error) (*Discovery, error)) 
 			kind = "the document is JSON but not I-JSON"
 		}
 		ct, _, _ := mime.ParseMediaType(d.Header.Get("Content-Type"))
-		_, e := fail(fmt.Sprintf("%s: %v", kind, err), "served as "+orNone(ct), err)
+		hint := "served as " + orNone(ct)
+		if ct == "text/html" {
+			hint += ": a web page, or a login in front of the host; give the base address of its API"
+		}
+		_, e := fail(fmt.Sprintf("%s: %v", kind, err), hint, err)
 		return e
 	}
 	doc, ok := v.(map[string]any)
@@ -141,6 +147,10 @@ func transportHint(err error) string {
 		return "the certificate must verify against this machine's trust roots; SSL_CERT_FILE can name another root"
 	case strings.Contains(text, "connection refused"):
 		return "nothing listens there"
+	case strings.Contains(text, "no such host"):
+		return "the name does not resolve; check its spelling and this machine's resolver"
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"), strings.Contains(text, "first record does not look like a TLS handshake"):
+		return "plain HTTP is spoken there; give the address as http://"
 	}
 	return ""
 }

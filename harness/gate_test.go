@@ -36,6 +36,8 @@ func TestGates(t *testing.T) {
 		{name: "none of several fixtures", gates: []Gate{NeedsFixture("conformance-a", "conformance-b")}, want: bundle.Blocked, detail: "conformance-a or conformance-b"},
 		{name: "a credential that was given", gates: []Gate{NeedsCredential(OtherTenant)}, creds: Credentials{OtherTenant: "k-other-1"}, want: bundle.ExecutedPass},
 		{name: "a credential that was not", gates: []Gate{NeedsCredential(OtherTenant)}, want: bundle.Blocked, detail: "--other-tenant-key-env"},
+		{name: "a group that was not named", gates: []Gate{NeedsGroup()}, want: bundle.Blocked, detail: "--approver-group"},
+		{name: "a role that was not named", gates: []Gate{NeedsRole()}, want: bundle.Blocked, detail: "--approver-role"},
 		{name: "the anonymous caller needs none", gates: []Gate{NeedsCredential(Anonymous)}, want: bundle.ExecutedPass},
 		{name: "a host gate comes before a suite gate", gates: []Gate{NeedsFixture("conformance-delay"), Advertises("feedback")},
 			want: bundle.Inapplicable, detail: "the host does not advertise feedback"},

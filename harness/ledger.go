@@ -20,6 +20,7 @@ const (
 	skipped      outcome = "skipped"
 	inapplicable outcome = "inapplicable"
 	blocked      outcome = "blocked"
+	attested     outcome = "evidence" // says nothing by itself
 )
 
 // observation is one entry of a test's record about one requirement.
@@ -28,6 +29,7 @@ type observation struct {
 	outcome  outcome
 	reason   string // for every outcome but passed
 	check    Check
+	evidence *bundle.Evidence // for attested
 	test     string
 	scenario string
 }
@@ -125,7 +127,7 @@ func (o *observations) close(reason string) []observation {
 	for _, id := range o.declared {
 		reached, fails := false, false
 		for _, e := range o.entries {
-			if e.id == id {
+			if e.id == id && e.outcome != attested {
 				reached = true
 				fails = fails || e.outcome == failed
 			}
@@ -147,6 +149,7 @@ func (o *observations) close(reason string) []observation {
 // requirement half observed is not a pass.
 func resolve(scenario string, id requirements.ID, entries []observation) bundle.Row {
 	row := bundle.Row{ID: string(id), Scenario: scenario}
+	var evidence *bundle.Evidence
 	reasons := map[outcome][]string{}
 	count := map[outcome]int{}
 	for _, e := range entries {
@@ -154,6 +157,9 @@ func resolve(scenario string, id requirements.ID, entries []observation) bundle.
 			continue
 		}
 		count[e.outcome]++
+		if e.evidence != nil {
+			evidence = e.evidence
+		}
 		if e.outcome == passed || e.outcome == failed || e.outcome == unfollowed {
 			row.Assertions++
 		}
@@ -189,6 +195,9 @@ func resolve(scenario string, id requirements.ID, entries []observation) bundle.
 		row.Result, row.Detail = bundle.Inapplicable, detail(inapplicable)
 	default:
 		row.Result, row.Detail = bundle.Blocked, "no test observed it"
+	}
+	if row.Result == bundle.ExecutedPass {
+		row.Evidence = evidence
 	}
 	if row.Result != bundle.ExecutedPass && row.Result != bundle.ExecutedFail && row.Result != bundle.Inapplicable {
 		row.Assertions = 0

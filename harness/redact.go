@@ -21,6 +21,8 @@ type redactor struct {
 	replace *strings.Replacer
 	margin  int // bytes; no spelling of a secret is longer
 	values  []string
+
+	learned learnedSecrets // what hosts made and handed over during the run
 }
 
 // mintedMargin is the longest secret that is known by its shape alone: a
@@ -125,9 +127,9 @@ const minInner = 12
 // escapes are spellings of single characters that text formats allow.
 var escapes = regexp.MustCompile(`\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2}`)
 
-// seams is what can stand between two halves of a text: the syntax of JSON and
+// between is what can stand between two halves of a text: the syntax of JSON and
 // of event streams, and white space.
-var seams = regexp.MustCompile("(?:\r\n|\r|\n)(?:data|event|id|retry)?:? ?|[\\s\",\\[\\]{}+]+")
+var between = regexp.MustCompile("(?:\r\n|\r|\n)(?:data|event|id|retry)?:? ?|[\\s\",\\[\\]{}+]+")
 
 // hides reports whether a text holds a secret in a spelling or a division that
 // replacing cannot reach. Such a text is not kept at all.
@@ -142,7 +144,7 @@ func (r *redactor) hides(s string) bool {
 		}
 		return string(rune(n))
 	})
-	joined := seams.ReplaceAllString(plain, "")
+	joined := between.ReplaceAllString(plain, "")
 	for _, v := range r.values {
 		if strings.Contains(plain, v) || strings.Contains(joined, v) {
 			return true
@@ -172,12 +174,22 @@ func (r *redactor) text(s string) string {
 	if s == "" {
 		return s
 	}
-	s = r.replace.Replace(s)
-	if r.hides(s) {
-		return withheld
+	s = r.known(s)
+	if s == withheld {
+		return s
 	}
 	if !strings.Contains(s, "ow2.") && !strings.Contains(s, "whsec_") {
 		return s // looking for the two beginnings is far cheaper than the pattern
 	}
 	return mintedSecrets.ReplaceAllString(s, "[redacted:minted-secret]")
+}
+
+// known replaces what the redactor was given or has learned, and nothing that
+// only looks like a secret.
+func (r *redactor) known(s string) string {
+	s = r.learned.replace(r.replace.Replace(s))
+	if r.hides(s) {
+		return withheld
+	}
+	return s
 }

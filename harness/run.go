@@ -6,10 +6,8 @@ package harness
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -31,6 +29,7 @@ const (
 type Options struct {
 	BaseURL     string // scheme, host and optional path prefix of the host
 	Credentials Credentials
+	Approver    ApproverRefs
 	Canaries    map[string]string // further values that must not be kept, by label
 	Corpus      *corpus.Corpus
 	Scenarios   []Scenario
@@ -39,6 +38,14 @@ type Options struct {
 	Timeout     time.Duration // deadline of one test, DefaultTimeout when 0
 	Progress    Progress      // nil for none
 	TLS         *tls.Config   // nil for the machine's trust roots
+	Receiver    Receiver      // what the host's own calls reach
+
+	// Relaxations are the operator settings under which the host runs, as the
+	// bundle of this run records them.
+	Relaxations []bundle.Relaxation
+	// Recovery says how the host is killed and started again, and what bounds its
+	// operator declares; nil when no durability is claimed for it.
+	Recovery *Recovery
 
 	// Preflight ends the run before its first test when what the operator gave
 	// cannot be right: with a *CredentialError when the host refuses a key, since
@@ -96,15 +103,24 @@ type Observed struct {
 	Reason      string
 }
 
+// Failed reports whether a check did not hold.
+func (o Observed) Failed() bool { return o.Outcome == string(failed) }
+
 // run is the state of one Run.
 type run struct {
 	host        *Host
 	corpus      *corpus.Corpus
 	client      *client
 	credentials Credentials
+	approver    ApproverRefs
 	capture     *Capture
 	optOuts     []string
 	timeout     time.Duration
+	receiver    Receiver
+	secrets     signingSecrets
+	reach       reachability
+	relaxations []bundle.Relaxation
+	recovery    *Recovery
 
 	mu       sync.Mutex
 	progress Progress
@@ -125,21 +141,14 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 	r := newRun(base, o)
 	defer r.client.close()
 	started := time.Now()
-	d, err := r.discover(ctx)
-	if err != nil {
+	if err := r.meet(ctx); err != nil {
 		return nil, err
 	}
-	if hidden := r.capture.redact.text(string(d.Raw)); hidden != string(d.Raw) {
-		return nil, &DiscoveryError{URL: d.URL, Why: "the document holds a credential",
-			Hint: "discovery is public and is captured byte for byte; nothing was written"}
-	}
-	r.host = &Host{Base: base, Discovery: d}
-	r.results.Host = r.host
 	if r.progress != nil {
 		r.progress.Discovered(r.host)
 	}
 	if o.Preflight {
-		if i := slices.IndexFunc(o.OptOuts, d.Advertises); i >= 0 {
+		if i := slices.IndexFunc(o.OptOuts, r.host.Discovery.Advertises); i >= 0 {
 			return nil, &OptOutError{Family: o.OptOuts[i]}
 		}
 		if err := r.checkCredentials(ctx); err != nil {
@@ -150,6 +159,21 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 	r.finish(o.Scenarios, ctx.Err() != nil)
 	r.results.Duration = time.Since(started)
 	return r.results, nil
+}
+
+// meet reads the discovery document and takes the host for what it says.
+func (r *run) meet(ctx context.Context) error {
+	d, err := r.discover(ctx)
+	if err != nil {
+		return err
+	}
+	if hidden := r.capture.redact.text(string(d.Raw)); hidden != string(d.Raw) {
+		return &DiscoveryError{URL: d.URL, Why: "the document holds a credential",
+			Hint: "discovery is public and is captured byte for byte; nothing was written"}
+	}
+	r.host = &Host{Base: r.client.base, Discovery: d}
+	r.results.Host = r.host
+	return nil
 }
 
 // OptOutError is an opt-out of a family that the host advertises, which every
@@ -174,14 +198,19 @@ func Discover(ctx context.Context, address string) (*Discovery, error) {
 
 func newRun(base *url.URL, o Options) *run {
 	secrets := map[string]string{
-		"primary-key":      o.Credentials.Primary,
-		"other-tenant-key": o.Credentials.OtherTenant,
-		"read-only-key":    o.Credentials.ReadOnly,
-		"production-key":   o.Credentials.Production,
+		"primary-key":         o.Credentials.Primary,
+		"other-tenant-key":    o.Credentials.OtherTenant,
+		"read-only-key":       o.Credentials.ReadOnly,
+		"production-key":      o.Credentials.Production,
+		"approver-key":        o.Credentials.Approver,
+		"second-approver-key": o.Credentials.SecondApprover,
+		"override-key":        o.Credentials.Override,
 	}
 	for label, value := range o.Canaries {
 		secrets[label] = value
 	}
+	signing := newSigningSecrets()
+	signing.conceal(secrets)
 	capture := &Capture{redact: newRedactor(secrets)}
 	timeout := o.Timeout
 	if timeout <= 0 {
@@ -191,9 +220,14 @@ func newRun(base *url.URL, o Options) *run {
 		corpus:      o.Corpus,
 		client:      newClient(base, o.Credentials, o.TLS),
 		credentials: o.Credentials,
+		approver:    o.Approver,
 		capture:     capture,
 		optOuts:     o.OptOuts,
 		timeout:     timeout,
+		receiver:    o.Receiver,
+		secrets:     signing,
+		relaxations: o.Relaxations,
+		recovery:    o.Recovery,
 		progress:    o.Progress,
 		results:     &Results{Capture: capture},
 		entries:     map[string][]observation{},
@@ -215,112 +249,6 @@ func ParseBaseURL(s string) (*url.URL, error) {
 		return nil, fmt.Errorf("host address %q: a base address has no query and no fragment", s)
 	}
 	return u, nil
-}
-
-// job is one test to run.
-type job struct {
-	scenario *Scenario
-	test     *Test
-}
-
-// drive runs the tests: those that may share the host side by side, the long
-// ones first so that nothing waits for a late starter, then the exclusive ones.
-func (r *run) drive(ctx context.Context, o Options) {
-	var shared, alone []job
-	for i := range o.Scenarios {
-		s := &o.Scenarios[i]
-		r.pending[s.ID] = len(s.Tests)
-		for j := range s.Tests {
-			if s.Tests[j].Exclusive {
-				alone = append(alone, job{s, &s.Tests[j]})
-			} else {
-				shared = append(shared, job{s, &s.Tests[j]})
-			}
-		}
-	}
-	sort.SliceStable(shared, func(i, j int) bool { return shared[i].test.Slow > shared[j].test.Slow })
-	parallel := o.Parallel
-	if parallel <= 0 {
-		parallel = DefaultParallel
-	}
-	queue := make(chan job)
-	var workers sync.WaitGroup
-	for range min(parallel, max(len(shared), 1)) {
-		workers.Go(func() {
-			for j := range queue {
-				r.one(ctx, j)
-			}
-		})
-	}
-	for _, j := range shared {
-		queue <- j
-	}
-	close(queue)
-	workers.Wait()
-	for _, j := range alone {
-		r.one(ctx, j)
-	}
-}
-
-// one runs a test behind its gates and files what it observed.
-func (r *run) one(ctx context.Context, j job) {
-	log := &observations{scenario: j.scenario.ID, test: j.test.Name, declared: j.test.Witnesses}
-	result := TestResult{Scenario: j.scenario.ID, Test: j.test.Name, Started: time.Now()}
-	env := &Env{Host: r.host, Credentials: r.credentials, OptOuts: r.optOuts}
-	gates := slices.Concat(j.scenario.Gates, j.test.Gates)
-	if !j.test.Public {
-		gates = append(gates, NeedsCredential(Primary))
-	}
-	reason, disposition := evaluate(gates, env)
-	switch {
-	case disposition != "":
-		for _, id := range j.test.Witnesses {
-			log.add(observation{id: id, outcome: disposition, reason: reason})
-		}
-		reason = ""
-	case ctx.Err() != nil:
-		reason = "the run was interrupted before this test"
-	default:
-		r.notify(func(p Progress) { p.Started(j.scenario.ID, j.test.Name) })
-		result.Ran = true
-		reason = r.execute(ctx, j, log)
-	}
-	result.Elapsed = time.Since(result.Started)
-	r.file(j, log.close(reason), log.stray, result)
-}
-
-// execute runs the test's function on its own goroutine and returns the reason
-// it stopped before its end, "" when it ended by itself.
-func (r *run) execute(ctx context.Context, j job, log *observations) string {
-	timeout := max(r.timeout, j.test.Timeout)
-	testCtx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	t := &T{ctx: testCtx, run: r, scenario: j.scenario.ID, test: j.test.Name, log: log,
-		tape: r.capture.tape(j.scenario.ID, j.test.Name)}
-	done := make(chan string, 1)
-	go func() {
-		reason := "aborted" // what Goexit leaves; the recorded reason replaces it
-		defer func() {
-			if p := recover(); p != nil {
-				r.suiteFault(fmt.Sprintf("%s/%s panicked: %v\n%s", j.scenario.ID, j.test.Name, p, debug.Stack()))
-				reason = "the test itself failed"
-			}
-			done <- reason
-		}()
-		j.test.Run(t)
-		reason = ""
-	}()
-	// Every wait of a test ends with its context, so this returns promptly.
-	reason := <-done
-	switch {
-	case reason == "":
-		return ""
-	case ctx.Err() != nil:
-		return "the run was interrupted during this test"
-	case errors.Is(testCtx.Err(), context.DeadlineExceeded):
-		return fmt.Sprintf("the test did not end within %s", timeout)
-	}
-	return reason
 }
 
 func (r *run) suiteFault(text string) {
@@ -358,9 +286,11 @@ func (r *run) file(j job, entries []observation, stray []string, result TestResu
 	if r.progress == nil {
 		return
 	}
-	seen := make([]Observed, len(entries))
-	for i, e := range entries {
-		seen[i] = Observed{Requirement: e.id, Outcome: string(e.outcome), Reason: e.reason}
+	seen := make([]Observed, 0, len(entries))
+	for _, e := range entries {
+		if e.outcome != attested {
+			seen = append(seen, Observed{Requirement: e.id, Outcome: string(e.outcome), Reason: e.reason})
+		}
 	}
 	r.progress.Finished(id, j.test.Name, seen)
 	if r.pending[id] == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"wopcert/bundle"
 	"wopcert/requirements"
 )
 
@@ -30,6 +31,7 @@ type Test struct {
 	Slow      time.Duration // expected duration when well over a second; such tests start first
 	Timeout   time.Duration // deadline when the run's own is too short, 0 for the run's
 	Exclusive bool          // must not run beside other tests
+	Last      bool          // exclusive, and after every other test: it does to the host what no other test survives
 	Public    bool          // needs no credential; every other test is gated on the primary one
 	Run       func(*T)
 }
@@ -55,6 +57,7 @@ func (s Scenario) Requirements() []requirements.ID {
 type Gate struct {
 	family  string // the capability family asked for, "" for any other gate
 	suite   bool   // the gate states what the suite needs, not a fact about the host
+	need    need   // what opens it, for who looks a run over before it
 	explain func(*Env) (reason string, open bool)
 }
 
@@ -62,7 +65,11 @@ type Gate struct {
 type Env struct {
 	Host        *Host
 	Credentials Credentials
+	Approver    ApproverRefs
 	OptOuts     []string
+	relaxations []bundle.Relaxation
+	recovery    *Recovery                         // nil when no durability is claimed
+	receiver    func() (reason string, open bool) // nil when the run has none
 }
 
 // Advertises gates on a capability family of the discovery document.
@@ -88,7 +95,7 @@ func HostFact(reason string, binds func(*Discovery) bool) Gate {
 
 // NeedsCredential gates on a credential the operator has to give.
 func NeedsCredential(who Identity) Gate {
-	return Gate{suite: true, explain: func(e *Env) (string, bool) {
+	return Gate{suite: true, need: need{kind: NeedKey, who: who}, explain: func(e *Env) (string, bool) {
 		return fmt.Sprintf("no credential for the %s was given; %s", who, who.supply()), e.Credentials.Has(who)
 	}}
 }
@@ -96,7 +103,7 @@ func NeedsCredential(who Identity) Gate {
 // NeedsFixture gates on a conformance workflow the host has to hold. With
 // several ids any one of them opens the gate.
 func NeedsFixture(ids ...string) Gate {
-	return Gate{suite: true, explain: func(e *Env) (string, bool) {
+	return Gate{suite: true, need: need{kind: NeedFixture, what: strings.Join(ids, " or ")}, explain: func(e *Env) (string, bool) {
 		listed := e.Host.Discovery.Fixtures()
 		why := fmt.Sprintf("the host's discovery document does not list the fixture %s; seed it (wopcert fixtures export) and list it under fixtures",
 			strings.Join(ids, " or "))

@@ -21,7 +21,12 @@ type T struct {
 	test     string
 	log      *observations
 	tape     *tape
+	tag      func() string
 }
+
+// Tag is a text of letters, digits and dashes that no other test has: for what
+// a test makes to be told from what runs beside it.
+func (t *T) Tag() string { return t.tag() }
 
 // Context ends when the test's deadline passes or the run is interrupted.
 func (t *T) Context() context.Context { return t.ctx }
@@ -35,9 +40,17 @@ func (t *T) Corpus() *corpus.Corpus { return t.run.corpus }
 // Credentials reports whether requests of an identity can be sent.
 func (t *T) Has(who Identity) bool { return t.run.credentials.Has(who) }
 
+// ApproverRefs says how the host names the approver.
+func (t *T) ApproverRefs() ApproverRefs { return t.run.approver }
+
 // Discloses reports whether a text from the host holds one of the run's
 // credentials, in any spelling, or a secret that is known by its shape.
 func (t *T) Discloses(text string) bool { return t.run.capture.redact.text(text) != text }
+
+// Carries reports whether a text holds one of the run's credentials, signing
+// secrets or canaries, or a secret the host made and handed over, in any
+// spelling. What only looks like a secret does not count.
+func (t *T) Carries(text string) bool { return t.run.capture.redact.known(text) != text }
 
 // Expect asserts that a requirement holds. A check that does not hold fails
 // the requirement; the test goes on, and the result says whether it held.

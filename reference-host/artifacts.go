@@ -48,10 +48,7 @@ func (h *Host) runArtifact(ctx context.Context, call *Call) (Values, error) {
 		encoded, err := encode(payload.ArtifactID)
 		return Values{"artifactId": encoded}, err
 	}
-	id := call.Opaque()
-	err = h.store.PutArtifact(ctx, call.Run.Owner.Tenant, eventlog.Artifact{
-		ID: id, Type: config.ArtifactType, Data: config.Data, CreatedAt: call.Clock.Now(),
-	})
+	id, err := putArtifact(ctx, call, config.ArtifactType, config.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ type principal struct {
 	digest     [sha256.Size]byte
 	owner      eventlog.Owner
 	scopes     []string
+	groups     []string
+	roles      []string
 	production bool
 	revoked    atomic.Bool
 	// audit facts
@@ -45,6 +47,7 @@ func newPrincipals(contract *corpus.Corpus, keys []Credential) ([]*principal, er
 		}
 		p := &principal{
 			name: key.Name, digest: sha256.Sum256([]byte(key.Key)), scopes: slices.Clone(key.Scopes),
+			groups: slices.Clone(key.Groups), roles: slices.Clone(key.Roles),
 			production: !strings.HasPrefix(key.Key, TestKeyPrefix),
 			owner: eventlog.Owner{Tenant: key.Tenant, Workspace: key.Workspace, Subject: eventlog.Subject{
 				Issuer: keyIssuer, SubjectID: key.SubjectID, Tenant: key.Tenant, Lane: laneAPIKey, Kind: "user",

@@ -68,10 +68,10 @@ func (h *Host) contentRoutes() map[string]route {
 // contentTypes are the node types that produce content.
 func (h *Host) contentTypes() []NodeType {
 	return []NodeType{
-		{ID: "conformance.artifact.emit", Run: h.runArtifact},
+		{ID: "conformance.artifact.emit", Run: h.runArtifact, SideEffect: true},
 		{ID: "conformance.envelope.emit", Run: h.runEnvelopes},
 		{ID: "core.ai.callPrompt", Run: h.runPrompt},
-		{ID: "core.conversationGate", Run: runConversation},
+		{ID: "core.conversationGate", Run: h.runConversation},
 		{ID: evalNodeType, Run: h.runEval},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"wopcert/reference-host/internal/engine"
+	"wopcert/reference-host/internal/eventlog"
 )
 
 const (
@@ -33,23 +34,30 @@ type conversationTurn struct {
 	Parts     []textPart        `json:"parts"`
 	TS        int64             `json:"ts"`
 	Role      string            `json:"role"`
-	Agent     map[string]string `json:"agent"`
+	Agent     map[string]string `json:"agent,omitempty"`
 	TurnIndex int               `json:"turnIndex"`
-	SpeakerID string            `json:"speakerId"`
+	SpeakerID string            `json:"speakerId,omitempty"`
 }
 
 type textPart struct {
 	Text string `json:"text"`
 }
 
+// conversationConfig is the config of a conversation: what the mock agent says, and what it then asks the user.
+type conversationConfig struct {
+	AgentID string   `json:"agentId"`
+	Replies []string `json:"replies"`
+	Ask     []struct {
+		Prompt        string          `json:"prompt"`
+		OutcomeSchema json.RawMessage `json:"outcomeSchema"`
+	} `json:"ask"`
+}
+
 // runConversation is the node type core.conversationGate: a conversation in which the mock agent config.agentId says
-// each of config.replies and nobody else speaks. Every turn has parts, and content is their text for readers that do
-// not know parts (runs.md §conversationPrimitive).
-func runConversation(_ context.Context, call *Call) (Values, error) {
-	config := struct {
-		AgentID string   `json:"agentId"`
-		Replies []string `json:"replies"`
-	}{AgentID: mockAgent, Replies: []string{"A mock reply."}}
+// each of config.replies, and the user answers each of config.ask. Every turn has parts, and content is their text for
+// readers that do not know parts (runs.md §conversationPrimitive).
+func (h *Host) runConversation(ctx context.Context, call *Call) (Values, error) {
+	config := conversationConfig{AgentID: mockAgent, Replies: []string{"A mock reply."}}
 	if err := call.DecodeConfig(&config); err != nil {
 		return nil, err
 	}
@@ -61,27 +69,25 @@ func runConversation(_ context.Context, call *Call) (Values, error) {
 		return nil, err
 	}
 	if id == "" {
-		// Unique in the tenant as the run's own id is, and short enough for ids of any length.
-		id = suffix(call.Run.ID, 100) + ":" + suffix(call.NodeID, 100)
+		id = conversationID(call.Run.Origin(), call.NodeID)
 		if err := call.Emit(engine.Entry{Type: conversationOpened, Payload: conversationPayload{ConversationID: id}}); err != nil {
 			return nil, err
 		}
 	}
 	for i := said; i < len(config.Replies); i++ {
 		reply := config.Replies[i]
-		turn := &conversationTurn{
+		err := exchange(call, id, &conversationTurn{
 			MessageID: fmt.Sprintf("%s:%d:agent", id, i), From: config.AgentID, Content: reply, Parts: []textPart{{reply}},
-			TS: call.Clock.Now().UnixMilli(), Role: "agent", Agent: map[string]string{"agentId": config.AgentID},
-			TurnIndex: i, SpeakerID: config.AgentID,
-		}
-		err := call.Emit(engine.Entry{
-			Type: conversationExchanged, Payload: conversationPayload{ConversationID: id, TurnIndex: &i, Turn: turn},
+			Role: "agent", Agent: map[string]string{"agentId": config.AgentID}, TurnIndex: i, SpeakerID: config.AgentID,
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	if turns := len(config.Replies); !closed {
+	if err := h.askUser(ctx, call, &config, id, said); err != nil {
+		return nil, err
+	}
+	if turns := len(config.Replies) + len(config.Ask); !closed {
 		err := call.Emit(engine.Entry{Type: conversationClosed, Payload: conversationPayload{ConversationID: id, TurnCount: &turns}})
 		if err != nil {
 			return nil, err
@@ -89,6 +95,91 @@ func runConversation(_ context.Context, call *Call) (Values, error) {
 	}
 	encoded, err := encode(id)
 	return Values{"conversationId": encoded}, err
+}
+
+type exchangeData struct {
+	ConversationID string          `json:"conversationId"`
+	Prompt         string          `json:"prompt"`
+	OutcomeSchema  json.RawMessage `json:"outcomeSchema,omitempty"`
+	TurnIndex      int             `json:"turnIndex"`
+}
+
+// askUser has the user speak. Each turn is an interrupt of its own; what was said before the node was entered again is
+// not said again.
+func (h *Host) askUser(ctx context.Context, call *Call, config *conversationConfig, id string, said int) error {
+	for i, ask := range config.Ask {
+		turn := len(config.Replies) + i
+		data, err := encode(exchangeData{id, ask.Prompt, ask.OutcomeSchema, turn})
+		if err != nil {
+			return err
+		}
+		resolution, err := h.interrupt(ctx, call, engine.Interrupt{
+			Kind: kindExchange, Key: fmt.Sprintf("%s:%d", call.NodeID, turn), Data: data, Reason: "conversation-input",
+		})
+		if err != nil {
+			return err
+		}
+		if turn < said {
+			continue
+		}
+		content := string(resolution.ResumeValue)
+		var value struct {
+			Text string `json:"text"`
+		}
+		if err := json.Unmarshal(resolution.ResumeValue, &value); err == nil && value.Text != "" {
+			content = value.Text
+		}
+		err = exchange(call, id, &conversationTurn{
+			MessageID: fmt.Sprintf("%s:%d:user", id, turn), From: "user", Content: content, Parts: []textPart{{content}},
+			Role: "user", TurnIndex: turn,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exchange(call *Call, id string, turn *conversationTurn) error {
+	turn.TS = call.Clock.Now().UnixMilli()
+	return call.Emit(engine.Entry{
+		Type: conversationExchanged, Payload: conversationPayload{ConversationID: id, TurnIndex: &turn.TurnIndex, Turn: turn},
+	})
+}
+
+// conversationID is unique in the tenant as the id of a run is, but for replays, which have the conversations of their
+// source; and it is short enough for ids of any length.
+func conversationID(origin, nodeID string) string {
+	return suffix(origin, 100) + ":" + suffix(nodeID, 100)
+}
+
+// conversationOf is the conversation an interrupt is about: a new one, or the one that was begun last in the run.
+func (h *Host) conversationOf(call *Call, kind string) (json.RawMessage, error) {
+	id := conversationID(call.Run.Origin(), call.NodeID)
+	if kind == kindStart {
+		return encode(id)
+	}
+	err := call.Record(func(log []eventlog.Event) []engine.Entry {
+		for _, event := range log {
+			var payload struct {
+				Kind string `json:"kind"`
+				Data struct {
+					ConversationID string `json:"conversationId"`
+				} `json:"data"`
+			}
+			if event.Type != eventlog.InterruptRequested || json.Unmarshal(event.Payload, &payload) != nil {
+				continue
+			}
+			if kindGate(payload.Kind) == "conversationPrimitive" {
+				id = payload.Data.ConversationID
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return encode(id)
 }
 
 // resumeConversation reads what an attempt that was cut has said: the conversation goes on, and nothing is said twice.

@@ -88,10 +88,11 @@ func (h *Host) checkCreate(r *request, body *createBody, run *eventlog.Run) erro
 	switch {
 	case body.TenantID != nil && *body.TenantID != r.principal.tenant():
 		return h.codes.foreignTenant("tenantId") // the tenant comes from the credential, never from the body
-	case body.CallbackURL != nil:
-		return h.codes.invalid("callbackUrl", "This host delivers no interrupt callbacks.")
 	case body.Mode == modeEval && !h.advertises(evalCapability):
 		return h.codes.needsCapability(evalCapability)
+	}
+	if err := h.checkCallback(body, run); err != nil {
+		return err
 	}
 	if err := h.checkResidency(body.Residency); err != nil {
 		return err
@@ -225,7 +226,11 @@ func (h *Host) start(r *request, run eventlog.Run, definition *workflow.Definiti
 		return nil, h.codes.busy("active runs")
 	}
 	run.ID = h.mintRunID(run.Owner.Tenant)
-	log, err := h.store.Create(r.Context(), run, exclusive, h.engine.StartEvent(&run, "rest"))
+	path := "/runs/" + project(run.ID)
+	response := jsonAnswer(http.StatusCreated, created{
+		RunID: run.ID, Status: eventlog.StatusRunning, EventsURL: path + "/events", StatusURL: path,
+	})
+	log, err := h.store.Create(h.answering(r, response), run, exclusive, h.engine.StartEvent(&run, "rest"))
 	if err != nil {
 		h.engine.Release()
 		var held *eventlog.ScopeHeldError
@@ -235,8 +240,5 @@ func (h *Host) start(r *request, run eventlog.Run, definition *workflow.Definiti
 		return nil, err
 	}
 	h.engine.Start(log, definition)
-	path := "/runs/" + project(run.ID)
-	return jsonAnswer(http.StatusCreated, created{
-		RunID: run.ID, Status: eventlog.StatusRunning, EventsURL: path + "/events", StatusURL: path,
-	}), nil
+	return response, nil
 }

@@ -83,6 +83,9 @@ func (h *Host) buildDiscovery() error {
 			"forceEngineVersionRange": map[string]any{"min": minForcedEngine, "max": maxForcedEngine},
 		},
 	}
+	if h.config.Seams {
+		document["conformance"] = map[string]any{"seamsProfile": seamsProfile}
+	}
 	if h.minClient != nil {
 		document["minClientVersion"] = h.minClient.String()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"wopcert/bundle/jcs"
 	"wopcert/corpus"
+	"wopcert/reference-host/internal/era"
 )
 
 // errorCodes are the registered codes this host answers with. Each is looked up in the registry when the host is made,
@@ -38,13 +39,22 @@ type errorCodes struct {
 	nodeConfig          corpus.ErrorCode
 	tooDeep             corpus.ErrorCode
 	forkPoint           corpus.ErrorCode
+	runExpired          corpus.ErrorCode
 	tooLarge            corpus.ErrorCode
 	mediaType           corpus.ErrorCode
 	capabilityRequired  corpus.ErrorCode
 	residency           corpus.ErrorCode
 	clientVersion       corpus.ErrorCode
 	rateLimited         corpus.ErrorCode
+	unmapped            corpus.ErrorCode
+	unprojectable       corpus.ErrorCode
 	internal            corpus.ErrorCode
+	webhookRefused      corpus.ErrorCode
+	endpointUnverified  corpus.ErrorCode
+	interruptToken      corpus.ErrorCode
+	interruptResolved   corpus.ErrorCode
+	interruptExpired    corpus.ErrorCode
+	approvalRejected    corpus.ErrorCode
 }
 
 func newErrorCodes(contract *corpus.Corpus) (*errorCodes, error) {
@@ -59,12 +69,15 @@ func newErrorCodes(contract *corpus.Corpus) (*errorCodes, error) {
 		"not_found": &codes.notFound, "protocol_version_unsupported": &codes.versionUnsupported,
 		"idempotency_key_mismatch": &codes.keyMismatch, "idempotency_in_flight": &codes.keyInFlight,
 		"run_already_active": &codes.alreadyActive, "run_terminal": &codes.runTerminal,
-		"run_state_conflict": &codes.stateConflict, "fork_point_invalid": &codes.forkPoint,
+		"run_state_conflict": &codes.stateConflict, "fork_point_invalid": &codes.forkPoint, "run_expired": &codes.runExpired,
 		"node_config_invalid": &codes.nodeConfig, "sub_chain_depth_exceeded": &codes.tooDeep,
 		"payload_too_large": &codes.tooLarge, "unsupported_media_type": &codes.mediaType,
 		"capability_required": &codes.capabilityRequired, "residency_unavailable": &codes.residency,
 		"client_version_unsupported": &codes.clientVersion, "rate_limited": &codes.rateLimited,
-		"internal_error": &codes.internal,
+		"event_type_unmapped": &codes.unmapped, "payload_unprojectable": &codes.unprojectable, "internal_error": &codes.internal, "webhook_url_rejected": &codes.webhookRefused,
+		"webhook_endpoint_unverified": &codes.endpointUnverified, "interrupt_token_invalid": &codes.interruptToken,
+		"interrupt_already_resolved": &codes.interruptResolved, "interrupt_expired": &codes.interruptExpired,
+		"approval_rejected": &codes.approvalRejected,
 	}
 	for code, field := range fields {
 		row, ok := contract.Error(code)
@@ -189,6 +202,31 @@ func (c *errorCodes) foreignID() *refusal {
 	return refuse(c.tenantMismatch, "The id belongs to another tenant.", nil)
 }
 
+// tokenInvalid does not say what is wrong with the token.
+func (c *errorCodes) tokenInvalid() *refusal {
+	return refuse(c.interruptToken, "The token is not one this host accepts.", nil).with("WWW-Authenticate", "Bearer")
+}
+
+func (c *errorCodes) tokenExpired() *refusal {
+	return refuse(c.interruptExpired, "The token has expired.", nil)
+}
+
+func (c *errorCodes) inspectOnly() *refusal {
+	return refuse(c.forbidden, "The token serves to inspect the interrupt and not to resolve it.", nil)
+}
+
+func (c *errorCodes) needsCaller() *refusal {
+	return refuse(c.forbidden, "Only an authenticated caller resolves this interrupt.", nil)
+}
+
+func (c *errorCodes) ineligible() *refusal {
+	return refuse(c.forbidden, "The caller is not one of the approvers of this gate.", nil)
+}
+
+func (c *errorCodes) alreadyResolved() *refusal {
+	return refuse(c.interruptResolved, "The interrupt has been resolved, or its run has ended.", nil)
+}
+
 func (c *errorCodes) credentialRef() *refusal {
 	return refuse(c.credentialForbidden, "The reference names no credential this host would use.",
 		map[string]any{"field": "configurable.ai.credentialRef"})
@@ -231,6 +269,16 @@ func (c *errorCodes) conflict(status string) *refusal {
 	return refuse(c.stateConflict, "The run's status does not permit that.", map[string]any{"runStatus": status})
 }
 
+// webhookURL does not say which address a name leads to, or which rule it breaks.
+func (c *errorCodes) webhookURL() *refusal {
+	return refuse(c.webhookRefused, "A webhook must have an https URL that leads to the public internet.", map[string]any{"field": "url"})
+}
+
+func (c *errorCodes) unverifiedEndpoint() *refusal {
+	return refuse(c.endpointUnverified, "The endpoint did not answer the verification request with the challenge it was sent.",
+		map[string]any{"field": "url"})
+}
+
 func (c *errorCodes) tooManyRuns(most int) *refusal {
 	return refuse(c.validation, "One request cancels no more runs than that.", map[string]any{"field": "runIds", "maxRunIds": most})
 }
@@ -242,6 +290,12 @@ func (c *errorCodes) noChildWorkflow(id string) *refusal {
 
 func (c *errorCodes) noForkPoint(last int64) *refusal {
 	return refuse(c.forkPoint, "The source run's log has no such sequence to fork from.", map[string]any{"lastSequence": last})
+}
+
+// expired refuses a fork whose range is not kept any more (replay.md §Retention).
+func (c *errorCodes) expired(sourceID string, from int64, boundary string) *refusal {
+	return refuse(c.runExpired, "What the fork needs of the source run is not kept any more.",
+		map[string]any{"sourceRunId": sourceID, "fromSeq": from, "keptUntil": boundary})
 }
 
 func (c *errorCodes) bodyTooLarge(limit int64) *refusal {
@@ -269,6 +323,19 @@ func (c *errorCodes) oldClient(minimum string) *refusal {
 
 func (c *errorCodes) busy(what string) *refusal {
 	return refuse(c.rateLimited, "This host has as many "+what+" as it takes.", nil).retryAfter(time.Second)
+}
+
+// unmappedType refuses to read a log with a type the codemap does not name (persistence.md §The reader rule).
+func (c *errorCodes) unmappedType(eventType string, sequence int64) *refusal {
+	return refuse(c.unmapped, "The run's log holds an event type the codemap does not name.",
+		map[string]any{"type": eventType, "sequence": sequence})
+}
+
+// unseatable refuses to read a log whose payload has members that version 2 has no place for (events.md §Era-2 logs).
+func (c *errorCodes) unseatable(e *era.MalformedError) *refusal {
+	return refuse(c.unprojectable, "The run's log holds a payload with members that have no place in it.", map[string]any{
+		"type": e.Type, "keys": e.Keys, "eventId": e.EventID, "sequence": e.Sequence,
+	})
 }
 
 // failure says nothing of the cause, which goes to the operational log.

@@ -38,6 +38,9 @@ func (h *Host) definition(run eventlog.Run) *workflow.Definition {
 	if run.Eval != nil {
 		return h.evalRun
 	}
+	if own := h.own[run.WorkflowID]; own != nil {
+		return own
+	}
 	return h.workflows[run.WorkflowID]
 }
 

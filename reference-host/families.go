@@ -14,7 +14,7 @@ type familySet map[string]map[string]any
 // parts may each contribute facets to one family.
 func (h *Host) ownFamilies() familySet {
 	all := make(familySet)
-	for _, part := range []familySet{h.coreFamilies(), h.controlFamilies(), h.contentFamilies()} {
+	for _, part := range []familySet{h.coreFamilies(), h.controlFamilies(), h.contentFamilies(), h.interruptFamilies(), h.webhookFamilies(), h.replayFamilies()} {
 		for family, facets := range part {
 			all.lay(family, facets)
 		}

@@ -61,27 +61,36 @@ func (h *Host) forkRun(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	run.ForkPoint = from
+	run.ForkPoint, run.ForkMode = from, body.Mode
+	if origin := source.Run(); body.Mode == forkReplay {
+		run.Seed = origin.Origin()
+	}
 	if len(history) == 0 {
 		history = []eventlog.Draft{h.engine.StartEvent(&run, "rest")}
 	}
 	if !h.engine.Reserve() {
 		return nil, h.codes.busy("active runs")
 	}
-	log, err := h.store.Create(r.Context(), run, false, history...)
+	response := jsonAnswer(http.StatusCreated, forked{
+		RunID: run.ID, SourceRunID: r.id, FromSeq: from, Mode: body.Mode, Status: standsAt(run, history),
+		EventsURL: "/runs/" + project(run.ID) + "/events",
+	})
+	log, err := h.store.Create(h.answering(r, response), run, false, history...)
 	if err != nil {
 		h.engine.Release()
 		return nil, err
 	}
-	state, err := projectLog(log) // before anything of its own is in it
-	if err != nil {
-		return nil, err
-	}
 	h.engine.Start(log, definition)
-	return jsonAnswer(http.StatusCreated, forked{
-		RunID: run.ID, SourceRunID: r.id, FromSeq: from, Mode: body.Mode, Status: state.status(),
-		EventsURL: "/runs/" + project(run.ID) + "/events",
-	}), nil
+	return response, nil
+}
+
+// standsAt is the status of a run whose log holds these events and nothing of its own.
+func standsAt(run eventlog.Run, history []eventlog.Draft) string {
+	standing := eventlog.NewStanding(run)
+	for i, draft := range history {
+		standing.Apply(&eventlog.Event{Draft: draft, RunID: run.ID, Sequence: int64(i)})
+	}
+	return standing.Status()
 }
 
 // history copies the events before the fork point. They are the same events under other ids: type, payload, sequence,
@@ -89,6 +98,9 @@ func (h *Host) forkRun(r *request) (*answer, error) {
 func (h *Host) history(source eventlog.Log, from int64) ([]eventlog.Draft, error) {
 	events, err := source.Read(-1)
 	if err != nil {
+		return nil, err
+	}
+	if err := h.checkRetention(source, events, from); err != nil {
 		return nil, err
 	}
 	last := int64(len(events)) - 1
@@ -120,7 +132,9 @@ func (h *Host) forkOf(r *request, source eventlog.Log, body *forkBody) (eventlog
 		return run, nil, err
 	}
 	run.ForkOf, run.ID = run.ID, h.mintRunID(run.Owner.Tenant)
-	run.Parent, run.Depth, run.ScopeID, run.Position = nil, 0, "", 0
+	run.Parent, run.Depth, run.ScopeID, run.Position, run.Seed = nil, 0, "", 0, ""
+	run.CallbackURL = ""      // nobody asked to be told about this run
+	run.Era, run.Held = 0, "" // the history was translated when it was read: the fork is this host's own
 	run.CreatedAt = h.clock.Now()
 	if body.Overlay.Configurable != nil {
 		run.Configurable = body.Overlay.Configurable

@@ -43,7 +43,7 @@ func shared(t *testing.T, source, fork []map[string]any, n int) {
 
 func TestForkNeedsTheFamily(t *testing.T) {
 	t.Parallel()
-	h := start(t)
+	h := start(t, withFamilies(map[string]map[string]any{"replay": nil}))
 	_, path := h.create(noop)
 	assert.Equal(t, "not_found", h.call("POST", path+":fork", `{"mode":"replay"}`).code(t))
 }

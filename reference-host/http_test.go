@@ -46,7 +46,7 @@ func TestDiscovery(t *testing.T) {
 		"keyId": "now", "alg": "ed25519", "use": "certification-bundle", "publicKey": base64.RawURLEncoding.EncodeToString(public),
 	}, keys[0])
 	assert.Equal(t, "2026-01-02T03:04:05Z", keys[1].(map[string]any)["retiredAt"])
-	for _, absent := range []string{"capabilities", "profiles", "supportedTransports", "interrupt", "replay", "webhooks", "idempotency"} {
+	for _, absent := range []string{"capabilities", "profiles", "supportedTransports", "a2a", "mcp"} {
 		assert.NotContains(t, document, absent)
 	}
 	for family, present := range map[string]bool{"eventLog": true, "limits": true, "runList": true, "auth": true} {
@@ -168,7 +168,7 @@ func TestRevokedKeyIsRefusedOnTheNextRequest(t *testing.T) {
 	assert.Equal(t, http.StatusOK, h.call("GET", "/runs", "", h.as(referencehost.KeyReadOnly)...).StatusCode)
 
 	facts := h.host.Audit()
-	require.Len(t, facts, 4)
+	require.Len(t, facts, 7)
 	assert.Equal(t, "bearer", facts[0].Assurance)
 	assert.Equal(t, int64(1), facts[0].Admitted)
 	assert.Equal(t, int64(1), facts[0].Refused)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"wopcert/bundle/jcs"
@@ -36,7 +37,7 @@ func (h *Host) idempotent(operation func(*request) (*answer, error)) func(*reque
 		if len(keys) == 0 {
 			return operation(r)
 		}
-		key := eventlog.RecordKey{Tenant: r.principal.tenant(), Endpoint: r.operation.ID, Key: keys[0]}
+		key := eventlog.RecordKey{Tenant: r.tenant(), Endpoint: r.operation.ID, Key: keys[0]}
 		state, stored, err := h.store.Begin(r.Context(), key, r.digest(), h.clock.Now())
 		switch {
 		case err != nil:
@@ -64,6 +65,7 @@ func (h *Host) once(r *request, key eventlog.RecordKey, operation func(*request)
 			}
 		}
 	}()
+	r.record = &key
 	response, err := operation(r)
 	if err != nil {
 		refusal := h.refusalOf(r.Request, err)
@@ -72,12 +74,27 @@ func (h *Host) once(r *request, key eventlog.RecordKey, operation func(*request)
 		}
 		response = refusal.answer()
 	}
-	outcome := &eventlog.Response{Status: response.status, Header: maps.Clone(response.header), Body: response.body}
-	if err := h.store.Finish(ctx, key, outcome, h.clock.Now().Add(recordRetention)); err != nil {
+	if err := h.store.Finish(ctx, key, response.outcome(), h.clock.Now().Add(recordRetention)); err != nil {
 		return nil, err
 	}
 	kept = true
 	return response, nil
+}
+
+// outcome is the response as a record keeps it.
+func (a *answer) outcome() *eventlog.Response {
+	return &eventlog.Response{Status: a.status, Header: maps.Clone(a.header), Body: a.body}
+}
+
+// answering has the run that is created under the context answer for the request: whoever sends it again after the host
+// died in between gets the same run.
+func (h *Host) answering(r *request, response *answer) context.Context {
+	if r.record == nil {
+		return r.Context()
+	}
+	return eventlog.WithOutcome(r.Context(), eventlog.Outcome{
+		Key: *r.record, Response: response.outcome(), Expiry: h.clock.Now().Add(recordRetention),
+	})
 }
 
 // final reports whether a refusal is an outcome to replay: a 4xx the registry does not call retriable, except those
@@ -91,6 +108,15 @@ func final(r *refusal) bool {
 		return false
 	}
 	return r.code.Code != "validation_error" && r.code.Code != "idempotency_key_invalid"
+}
+
+// tenant is the caller's; the bearer of a token acts in the tenant of the run it is about.
+func (r *request) tenant() string {
+	if r.principal != nil {
+		return r.principal.tenant()
+	}
+	tenant, _, _ := strings.Cut(r.token.RunID, "/")
+	return tenant
 }
 
 func replayed(stored *eventlog.Response) *answer {
@@ -107,7 +133,7 @@ func (r *request) digest() [sha256.Size]byte {
 		body = r.body
 	}
 	sum := sha256.New()
-	for _, part := range []string{r.id, r.Header.Get("OpenWOP-Dedup"), r.Header.Get("OpenWOP-Force-Engine-Version")} {
+	for _, part := range []string{r.id, r.second, r.Header.Get("OpenWOP-Dedup"), r.Header.Get("OpenWOP-Force-Engine-Version")} {
 		_, _ = io.WriteString(sum, part+"\x00") // a hash takes every byte
 	}
 	_, _ = sum.Write(body)

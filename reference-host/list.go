@@ -53,7 +53,11 @@ func (h *Host) listRuns(r *request) (*answer, error) {
 				page.NextCursor = h.mintCursor(r.principal.tenant(), query)
 				return jsonAnswer(http.StatusOK, page), nil
 			}
-			page.Runs = append(page.Runs, state.snapshot())
+			shown, _, err := h.view(r.Context(), state)
+			if err != nil {
+				return nil, err
+			}
+			page.Runs = append(page.Runs, shown)
 			query.before = before
 		}
 		if len(logs) <= query.limit {
@@ -68,6 +72,9 @@ func (q *listQuery) project(log eventlog.Log) (*projection, error) {
 		return nil, nil
 	}
 	state, err := projectLog(log)
+	if unreadable(err) {
+		state, err = newProjection(log.Run()), nil // the run is there, and one log does not take the list away
+	}
 	if err != nil || q.status != "" && state.status() != q.status {
 		return nil, err
 	}

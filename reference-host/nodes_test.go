@@ -149,8 +149,8 @@ func TestExternalWait(t *testing.T) {
 	h.await(path, "interrupt.requested", 1)
 	manual.AwaitPending(2)
 	manual.Advance(time.Second)
-	assert.Equal(t, "run_timeout", h.finish(path)["error"].(object)["code"])
-	assert.Equal(t, "run.started node.started(w) node.suspended(w) interrupt.requested(w) node.failed(w) run.failed", trace(h.events(path)))
+	assert.Equal(t, "interrupt_expired", h.finish(path)["error"].(object)["code"])
+	assert.Equal(t, "run.started node.started(w) node.suspended(w) interrupt.requested(w) interrupt.resolved(w) node.failed(w) run.failed", trace(h.events(path)))
 }
 
 func TestLimitsOfARunAreNumbersInRange(t *testing.T) {

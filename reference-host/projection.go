@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"wopcert/reference-host/internal/compensation"
 	"wopcert/reference-host/internal/eventlog"
 )
 
@@ -19,6 +20,7 @@ type projection struct {
 	failure   json.RawMessage
 	variables map[string]json.RawMessage
 	copied    bool // variables is this projection's own
+	seen      compensation.Seen
 }
 
 func newProjection(run eventlog.Run) *projection {
@@ -48,6 +50,7 @@ func foldEvents(run eventlog.Run, events []eventlog.Event) (*projection, error) 
 func (p *projection) apply(event eventlog.Event) error {
 	p.last = event.Sequence
 	p.standing.Apply(&event)
+	p.seen.Apply(&event)
 	switch event.Type {
 	case eventlog.RunStarted:
 		p.started = event.Timestamp
@@ -114,6 +117,7 @@ type snapshot struct {
 	Tags                  []string                   `json:"tags,omitzero"`
 	Metadata              json.RawMessage            `json:"metadata,omitempty"`
 	Error                 json.RawMessage            `json:"error,omitempty"`
+	CompensationStatus    string                     `json:"compensationStatus,omitempty"`
 }
 
 // agentRef names an agent (agent-ref schema).
@@ -132,7 +136,7 @@ func (p *projection) snapshot() snapshot {
 	return snapshot{
 		RunID: p.run.ID, WorkflowID: p.run.WorkflowID, Status: p.status(), Owner: p.run.Owner,
 		CurrentNodeID: p.standing.Node(), Agent: agent, RunOrchestrator: orchestrator, ParentRunID: p.run.ForkOf,
-		EventLogSchemaVersion: eventLogSchemaVersion, EngineVersion: p.run.EngineVersion,
+		EventLogSchemaVersion: p.run.LogSchemaVersion(), EngineVersion: p.run.EngineVersion,
 		StartedAt: stamp(p.started), CompletedAt: stamp(p.ended),
 		Inputs: p.run.Inputs, Variables: p.variables, Configurable: p.run.Configurable,
 		Tags: p.run.Tags, Metadata: p.run.Metadata, Error: p.failure,

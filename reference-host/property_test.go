@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	referencehost "wopcert/reference-host"
 )
 
 // seen is what a test knows of one run: its log as last read, which may only grow.
@@ -96,6 +98,8 @@ func operate(t *testing.T, h *testHost, random *rand.Rand, runs []*seen) []*seen
 			fmt.Sprintf(`{"workflowId":"wopcert-two-delays","inputs":{"firstMs":%d,"secondMs":%d}}`, random.IntN(1000), random.IntN(1000)),
 			`{"workflowId":"fan"}`, `{"workflowId":"flaky"}`, `{"workflowId":"conformance-interrupt-external-event","configurable":{"version":1,"run":{"runTimeoutMs":2000}}}`,
 			`{"workflowId":"conformance-dispatch-loop"}`, `{"workflowId":"conformance-subworkflow-parent"}`,
+			`{"workflowId":"wopcert-approval-then-fork","configurable":{"version":1,"run":{"runTimeoutMs":3000}}}`, measured(`{"timeoutMs":1000,"requiredApprovals":2}`),
+			`{"workflowId":"wopcert-interrupt-pair","configurable":{"version":1,"run":{"runTimeoutMs":3000}}}`,
 			`{"workflowId":"conformance-artifact-emit"}`, `{"workflowId":"conformance-conversation-lifecycle"}`, goldenEval, slowEval,
 			`{"workflowId":"conformance-stream-text","configurable":{"version":1,"ai":{"mockProvider":{"id":"stream-text","config":{"delayMsPerToken":100}}}}}`,
 			`{"workflowId":"wopcert-envelope-emit","inputs":{"emissions":[` + note("c-1", `{"schemaVersion":1}`) + `,` + modelRefuses + `]}}`,
@@ -104,7 +108,7 @@ func operate(t *testing.T, h *testHost, random *rand.Rand, runs []*seen) []*seen
 		return append(runs, &seen{id: id, path: path})
 	}
 	run := runs[random.IntN(len(runs))]
-	switch random.IntN(8) {
+	switch random.IntN(9) {
 	case 0:
 		r := h.call("POST", run.path+"/cancel", `{"reason":"random"}`)
 		assert.Contains(t, []int{200, 409}, r.StatusCode)
@@ -134,6 +138,13 @@ func operate(t *testing.T, h *testHost, random *rand.Rand, runs []*seen) []*seen
 			fork.path = runPath(fork.id)
 			return append(runs, fork)
 		}
+	case 8:
+		node, value := "gate", []string{`{"action":"accept"}`, `{"action":"reject"}`}[random.IntN(2)]
+		if random.IntN(3) == 0 {
+			node, value = []string{"left", "right", "wait"}[random.IntN(3)], `1`
+		}
+		key := []string{referencehost.KeyTenantA, referencehost.KeyApprover1, referencehost.KeyApprover2}[random.IntN(3)]
+		assert.Contains(t, []int{200, 404, 409}, h.resolve(run.path, node, value, key).StatusCode)
 	}
 	return runs
 }

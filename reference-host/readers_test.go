@@ -88,7 +88,10 @@ func TestAReaderThatStopsReadingHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	const chunks, size = 256, 32 << 10 // more than the sockets buffer
 	gate := make(chan struct{})
-	h := start(t, chatter(gate, chunks, size), func(c *referencehost.Config) { c.Limits.WriteTimeout = 3 * time.Second })
+	h := start(t, chatter(gate, chunks, size), func(c *referencehost.Config) {
+		c.Limits.WriteTimeout = 3 * time.Second
+		c.KeepAlive = referencehost.MaxKeepAlive // a comment would count as well
+	})
 	_, path := h.create(`{"workflowId":"chatter"}`)
 
 	stuck, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))

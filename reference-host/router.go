@@ -2,6 +2,7 @@ package referencehost
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"time"
 
 	"wopcert/corpus"
+	"wopcert/reference-host/internal/era"
+	"wopcert/reference-host/internal/eventlog"
+	"wopcert/reference-host/internal/token"
 )
 
 // request is one request on its way to an operation.
@@ -23,6 +27,10 @@ type request struct {
 	id, second string
 	// body is the request body of a mutating operation.
 	body []byte
+	// record is the idempotency record the request holds, nil for none.
+	record *eventlog.RecordKey
+	// token is what the token of the path says, on an operation whose credential it is.
+	token *token.Claims
 }
 
 // bodyTimeout bounds how long a client may take to send a body.
@@ -71,7 +79,7 @@ func (h *Host) routes(contract *corpus.Corpus) ([]route, error) {
 		"pollRunEvents":   {answer: h.pollRunEvents},
 		"streamRunEvents": {stream: h.streamRunEvents},
 	}
-	for _, part := range []map[string]route{h.controlRoutes(), h.contentRoutes()} {
+	for _, part := range []map[string]route{h.replayRoutes(), h.controlRoutes(), h.contentRoutes(), h.interruptRoutes(), h.webhookRoutes()} {
 		maps.Copy(table, part)
 	}
 	routes := make([]route, 0, len(table))
@@ -87,6 +95,11 @@ func (h *Host) routes(contract *corpus.Corpus) ([]route, error) {
 		}
 		routes = append(routes, entry)
 	}
+	seams, err := h.seams(contract)
+	if err != nil {
+		return nil, err
+	}
+	routes = append(routes, seams...)
 	slices.SortFunc(routes, func(a, b route) int { return strings.Compare(a.operation.ID, b.operation.ID) })
 	return routes, nil
 }
@@ -199,6 +212,10 @@ func (h *Host) dispatch(w http.ResponseWriter, r *http.Request, matched []*route
 		if err := h.admit(call); err != nil {
 			return nil, err
 		}
+	} else if takesToken(selected.operation.Path) {
+		if err := h.admitToken(call); err != nil {
+			return nil, err
+		}
 	}
 	if selected.operation.RequestBody {
 		// The kernel keeps this deadline; a connection that has none, as in a test, has nothing to wait for either.
@@ -239,6 +256,17 @@ func (h *Host) admit(call *request) (err error) {
 	return err
 }
 
+// admitToken is admit for the operations that a token is the credential of.
+func (h *Host) admitToken(call *request) error {
+	if gate := call.operation.Gate; gate != "" && !h.advertises(gate) {
+		return h.codes.missing("resource")
+	}
+	if err := h.checkClient(call.Request); err != nil {
+		return err
+	}
+	return h.openToken(call)
+}
+
 // selectRoute picks the route of the method. HEAD is GET without the body, except on a stream, which has no end.
 func selectRoute(matched []*route, method string) *route {
 	for _, rt := range matched {
@@ -262,6 +290,14 @@ func allowed(matched []*route) string {
 func (h *Host) refusalOf(r *http.Request, err error) *refusal {
 	if refusal, ok := err.(*refusal); ok {
 		return refusal
+	}
+	var unmapped *era.UnmappedError
+	if errors.As(err, &unmapped) {
+		return h.codes.unmappedType(unmapped.Type, unmapped.Sequence)
+	}
+	var malformed *era.MalformedError
+	if errors.As(err, &malformed) && len(malformed.Keys) > 0 {
+		return h.codes.unseatable(malformed)
 	}
 	if r.Context().Err() == nil { // else the client has gone, and there is nobody to answer
 		h.logger.Error("a request failed", "method", r.Method, "error", err)

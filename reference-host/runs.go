@@ -25,7 +25,11 @@ func (h *Host) getRun(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonAnswer(http.StatusOK, state.snapshot()).
-		conditional(r.Request, state.etag()).
+	shown, etag, err := h.view(r.Context(), state)
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, shown).
+		conditional(r.Request, etag).
 		compressible(r.Request, &h.compressors), nil
 }

@@ -182,7 +182,7 @@ func TestCreateRefusals(t *testing.T) {
 		{"required input missing", `{"workflowId":"conformance-identity"}`, "validation_error", "inputs.payload", nil},
 		{"input of wrong type", `{"workflowId":"conformance-delay","inputs":{"delayMs":"1"}}`, "validation_error", "inputs.delayMs", nil},
 		{"null input", `{"workflowId":"conformance-delay","inputs":{"delayMs":null}}`, "validation_error", "inputs.delayMs", nil},
-		{"callback", `{"workflowId":"conformance-noop","callbackUrl":"https://example.org/"}`, "validation_error", "callbackUrl", nil},
+		{"callback", `{"workflowId":"conformance-noop","callbackUrl":"https://10.0.0.1/"}`, "validation_error", "callbackUrl", nil},
 		{"eval", `{"mode":"eval","evalSuiteRef":"s","agentId":"a"}`, "capability_required", "", nil},
 		{"eval without suite", `{"mode":"eval"}`, "validation_error", "body", nil},
 		{"residency", `{"workflowId":"conformance-noop","residency":{"region":"eu"}}`, "residency_unavailable", "residency.region", nil},

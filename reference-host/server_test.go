@@ -35,7 +35,7 @@ func TestListen(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		assert.Equal(t, http.StatusOK, response.StatusCode)
-		assert.Len(t, server.Keys(), 4)
+		assert.Len(t, server.Keys(), 7)
 		assert.True(t, strings.HasPrefix(server.Key(referencehost.KeyTenantA), referencehost.TestKeyPrefix))
 		assert.False(t, strings.HasPrefix(server.Key(referencehost.KeyProduction), referencehost.TestKeyPrefix))
 		assert.Empty(t, server.Key("nobody"))

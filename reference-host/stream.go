@@ -33,6 +33,9 @@ func (h *Host) streamRunEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if _, err := log.Read(query.after); err != nil {
+		return err // a log that cannot be read is refused, before there is a stream to break off
+	}
 	if h.streams.Add(1) > h.config.Limits.MaxStreams {
 		h.streams.Add(-1)
 		return h.codes.busy("streams")
@@ -224,7 +227,11 @@ func (s *subscriber) take(event *eventlog.Event) error {
 }
 
 func (s *subscriber) showState() error {
-	data, err := encode(s.state.snapshot())
+	shown, _, err := s.host.view(s.host.closing, s.state)
+	if err != nil {
+		return err
+	}
+	data, err := encode(shown)
 	if err != nil {
 		return err
 	}

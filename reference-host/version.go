@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"wopcert/corpus"
+	"wopcert/reference-host/internal/eventlog"
 )
 
 // The axes of this host (versioning.md §2).
@@ -13,7 +14,7 @@ const (
 	engineVersion         = 1
 	minForcedEngine       = 0
 	maxForcedEngine       = 2
-	eventLogSchemaVersion = 3 // what a v2 host stamps on every run it creates (§2.2)
+	eventLogSchemaVersion = eventlog.EraV2 // what a v2 host stamps on every run it creates (§2.2)
 )
 
 // protocolVersions are the versions this host serves. With a single major there is no overlap and no v1 path.

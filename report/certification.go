@@ -27,20 +27,26 @@ const (
 
 // Certification is the result of one run.
 type Certification struct {
-	Verdict     Verdict           `json:"verdict"`
-	Profiles    []Profile         `json:"profiles"`
-	Totals      bundle.Totals     `json:"totals"`
-	Out         string            `json:"out"`
-	DurationMs  int64             `json:"durationMs"`
-	Failures    []harness.Failure `json:"failures"`
-	Blocked     []Reason          `json:"blocked"`
-	Partial     []Reason          `json:"partial"`
-	Notes       []string          `json:"notes"`
-	Host        HostFacts         `json:"host"`
-	Attribution string            `json:"attribution"`
-	Interrupted bool              `json:"interrupted"`
-	LongestMs   int64             `json:"longestTestMs"`
-	SuiteFaults []string          `json:"suiteFaults,omitempty"`
+	Verdict     Verdict             `json:"verdict"`
+	Profiles    []Profile           `json:"profiles"`
+	Totals      bundle.Totals       `json:"totals"`
+	Out         string              `json:"out"`
+	DurationMs  int64               `json:"durationMs"`
+	Failures    []harness.Failure   `json:"failures"`
+	Blocked     []Reason            `json:"blocked"`
+	Partial     []Reason            `json:"partial"`
+	Notes       []string            `json:"notes"`
+	Host        HostFacts           `json:"host"`
+	Attribution string              `json:"attribution"`
+	Relaxations []bundle.Relaxation `json:"relaxations,omitempty"` // what the host ran under, as the bundle records it
+	Durability  *Durability         `json:"durability,omitempty"`  // nil when no durability is claimed for the host
+	Interrupted bool                `json:"interrupted"`
+	LongestMs   int64               `json:"longestTestMs"`
+	SuiteFaults []string            `json:"suiteFaults,omitempty"`
+	// Expectations is there when a list of expected failures was given.
+	Expectations *Expectations `json:"expectations,omitempty"`
+	// Shard is there when the run was a part of a divided one.
+	Shard *Shard `json:"shard,omitempty"`
 }
 
 // HostFacts names the host that was measured.
@@ -60,6 +66,13 @@ type Profile struct {
 	Why          []string `json:"why"` // reasons it is not certified
 }
 
+// Durability is the recovery rung the bundle claims, "" when the rows do not
+// support any.
+type Durability struct {
+	Rung string   `json:"rung"`
+	Why  []string `json:"why"` // reasons no rung is claimed
+}
+
 // Reason is a row and why it is what it is.
 type Reason struct {
 	Requirement string `json:"requirement"`
@@ -67,10 +80,29 @@ type Reason struct {
 	Reason      string `json:"reason"`
 }
 
-// Text writes the certification for a person.
+// What fits a screen; the reports hold the rest.
+const (
+	screenFailures = 6
+	screenReasons  = 6
+	screenIDs      = 4
+	screenDetail   = 400
+)
+
+// Text writes the certification for a person, on about one screen: the reports hold what is left out.
 func (c *Certification) Text(w io.Writer) {
+	paint := painter(Colour(w))
+	verdict := strings.ToUpper(string(c.Verdict))
+	switch verdictClass(c.Verdict) {
+	case "pass":
+		verdict = paint.pass(verdict)
+	case "fail":
+		verdict = paint.fail(verdict)
+	default:
+		verdict = paint.warn(verdict)
+	}
+	fmt.Fprint(w, verdict) // before the cleaner, which takes colours for what they are
 	w = cleaner{w}
-	fmt.Fprintf(w, "%s  %s", strings.ToUpper(string(c.Verdict)), c.Host.URL)
+	fmt.Fprintf(w, "  %s", c.Host.URL)
 	if c.Host.Name != "" {
 		fmt.Fprintf(w, "  %s %s", c.Host.Name, c.Host.Version)
 	}
@@ -81,10 +113,15 @@ func (c *Certification) Text(w io.Writer) {
 			continue
 		}
 		fmt.Fprintf(w, "  not certified  %s\n", p.ID)
-		for _, why := range p.Why {
-			fmt.Fprintf(w, "                 %s\n", why)
+		for i, why := range p.Why {
+			if i == screenReasons {
+				fmt.Fprintf(w, "                 and %d more reasons\n", len(p.Why)-i)
+				break
+			}
+			fmt.Fprintf(w, "                 %s\n", cut(why, screenDetail))
 		}
 	}
+	c.circumstances(w)
 	t := c.Totals
 	fmt.Fprintf(w, "  rows: %d passed, %d failed, %d blocked, %d inapplicable, %d skipped in %s\n",
 		t.ExecutedPass, t.ExecutedFail, t.Blocked, t.Inapplicable, t.Skipped,
@@ -92,6 +129,9 @@ func (c *Certification) Text(w io.Writer) {
 	c.failures(w)
 	reasons(w, "blocked: the suite could not observe these", c.Blocked)
 	reasons(w, "partial: recommendations not followed, or legs that do not bind this host", c.Partial)
+	if c.Expectations != nil {
+		c.Expectations.text(w)
+	}
 	for _, f := range c.SuiteFaults {
 		fmt.Fprintf(w, "\nsuite fault: %s\n", f)
 	}
@@ -106,18 +146,45 @@ func (c *Certification) Text(w io.Writer) {
 		if attribution == "" {
 			attribution = "no bundle"
 		}
-		fmt.Fprintf(w, "\nevidence: %s (%s)\n", c.Out, attribution)
+		fmt.Fprintf(w, "\nevidence: %s (%s); report.html in it shows every row\n", c.Out, attribution)
 	}
 }
 
+// circumstances writes what the host ran under and how it recovers.
+func (c *Certification) circumstances(w io.Writer) {
+	if d := c.Durability; d != nil && d.Rung != "" {
+		fmt.Fprintf(w, "  durability     %s\n", d.Rung)
+	} else if d != nil {
+		fmt.Fprintf(w, "  durability     no rung is claimed\n")
+		for _, why := range d.Why {
+			fmt.Fprintf(w, "                 %s\n", why)
+		}
+	}
+	for _, r := range c.Relaxations {
+		fmt.Fprintf(w, "  relaxed        %s (%s): %s\n", r.Obligation, r.Durability, r.Reason)
+	}
+}
+
+// failures shows one failed check of each requirement.
 func (c *Certification) failures(w io.Writer) {
+	shown := map[string]bool{}
 	for _, f := range c.Failures {
+		if shown[string(f.Requirement)] {
+			continue
+		}
+		shown[string(f.Requirement)] = true
+		if len(shown) > screenFailures {
+			continue
+		}
 		fmt.Fprintf(w, "\nFAILED %s  [%s]\n", f.Requirement, f.Test)
-		fmt.Fprintf(w, "  expected   %s\n  observed   %s\n", f.Expected, f.Observed)
+		fmt.Fprintf(w, "  expected   %s\n  observed   %s\n", cut(f.Expected, screenDetail), cut(f.Observed, screenDetail))
 		if f.Exchange > 0 {
 			fmt.Fprintf(w, "  exchange   number %d of this test's capture\n", f.Exchange)
 		}
 		fmt.Fprintf(w, "  reproduce  %s\n", f.Reproduce)
+	}
+	if more := len(shown) - screenFailures; more > 0 {
+		fmt.Fprintf(w, "\nand %d more requirements that failed\n", more)
 	}
 }
 
@@ -134,11 +201,20 @@ func reasons(w io.Writer, title string, rows []Reason) {
 		if len(byReason[r.Reason]) == 0 {
 			order = append(order, r.Reason)
 		}
-		byReason[r.Reason] = append(byReason[r.Reason], strings.TrimPrefix(r.Requirement, "openwop.requirement."))
+		byReason[r.Reason] = append(byReason[r.Reason], short(r.Requirement))
 	}
-	for _, reason := range order {
-		fmt.Fprintf(w, "  %s\n", reason)
-		for _, id := range byReason[reason] {
+	for i, reason := range order {
+		if i == screenReasons {
+			fmt.Fprintf(w, "  and %d more reasons\n", len(order)-i)
+			return
+		}
+		fmt.Fprintf(w, "  %s\n", cut(reason, screenDetail))
+		ids := byReason[reason]
+		for i, id := range ids {
+			if i == screenIDs && len(ids) > screenIDs+1 {
+				fmt.Fprintf(w, "    and %d more\n", len(ids)-i)
+				break
+			}
 			fmt.Fprintf(w, "    %s\n", id)
 		}
 	}

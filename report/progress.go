@@ -1,59 +1,136 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"wopcert/bundle"
 	"wopcert/harness"
+	"wopcert/requirements"
 )
 
-// NewProgress writes what happens while a run goes on: one line that rewrites
-// itself on a terminal, a plain line per scenario elsewhere.
-func NewProgress(w io.Writer, scenarios int) harness.Progress {
+// How a terminal shows what runs.
+const (
+	redrawEvery = 200 * time.Millisecond
+	shownTests  = 5
+	lineWidth   = 100
+)
+
+// Terminal reports whether w is a terminal that a person looks at.
+func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if ok {
-		info, err := f.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
+	if !ok {
+		return false
 	}
-	return &progress{w: w, terminal: ok, total: scenarios, running: map[string]bool{}}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == ""
 }
 
-type progress struct {
+// Colour reports whether what is written to w may be coloured: only on a terminal, and never with NO_COLOR
+// (no-color.org).
+func Colour(w io.Writer) bool { return Terminal(w) && os.Getenv("NO_COLOR") == "" }
+
+// Progress writes what happens while a run goes on. Close it when the run is over.
+type Progress struct {
 	mu       sync.Mutex
 	w        io.Writer
 	terminal bool
-	total    int
-	done     int
-	bad      int
-	running  map[string]bool
+	paint    painter
+	began    time.Time
+	now      func() time.Time
+
+	scenarios, tests    int // in all
+	done, finished, bad int
+	running             []runningTest // in the order they started
+	drawn               int           // lines on the screen that are rewritten
+	stop                chan struct{}
+	stopped             sync.WaitGroup
 }
 
-func (p *progress) Discovered(h *harness.Host) {
+type runningTest struct {
+	scenario, test string
+	since          time.Time
+}
+
+var _ harness.Progress = (*Progress)(nil)
+
+// NewProgress begins to show a run of so many scenarios with so many tests: on a terminal, what has failed, and below
+// it some lines that are rewritten and say what is running and for how long; elsewhere, a line per scenario.
+func NewProgress(w io.Writer, scenarios, tests int) *Progress {
+	p := &Progress{
+		w: w, terminal: Terminal(w), paint: painter(Colour(w)), scenarios: scenarios, tests: tests, now: time.Now, stop: make(chan struct{}),
+	}
+	p.began = p.now()
+	if p.terminal {
+		p.stopped.Go(p.tick)
+	}
+	return p
+}
+
+// tick redraws, since time passes without anything happening.
+func (p *Progress) tick() {
+	ticker := time.NewTicker(redrawEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-ticker.C:
+			p.mu.Lock()
+			p.draw()
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Close takes away what is rewritten. It may be called once.
+func (p *Progress) Close() {
+	close(p.stop)
+	p.stopped.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.erase()
+}
+
+// Discovered says which host answered.
+func (p *Progress) Discovered(h *harness.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name, _ := harness.Get(h.Discovery.Document, "implementation", "name").(string)
-	p.line(Clean(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, name, strings.Join(h.Discovery.Versions(), ", "))))
+	p.line(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, name, strings.Join(h.Discovery.Versions(), ", ")))
 }
 
-func (p *progress) Started(scenario, test string) {
+// Started notes a test that runs from now on.
+func (p *Progress) Started(scenario, test string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.running[scenario+" "+test] = true
-	p.draw(scenario)
+	p.running = append(p.running, runningTest{scenario, test, p.now()})
 }
 
-func (p *progress) Finished(scenario, test string, _ []harness.Observed) {
+// Finished shows what a test found wrong as soon as it has.
+func (p *Progress) Finished(scenario, test string, found []harness.Observed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.running, scenario+" "+test)
-	p.draw(scenario)
+	p.finished++
+	p.running = slices.DeleteFunc(p.running, func(r runningTest) bool { return r.scenario == scenario && r.test == test })
+	said := map[requirements.ID]bool{}
+	for _, o := range found {
+		if !o.Failed() || said[o.Requirement] {
+			continue
+		}
+		said[o.Requirement] = true
+		p.line(fmt.Sprintf("%s %s  [%s]\n       %s", p.paint.fail("FAILED"), short(string(o.Requirement)), Clean(test), cut(Clean(o.Reason), 3*lineWidth)))
+	}
 }
 
-func (p *progress) ScenarioDone(row bundle.Row) {
+// ScenarioDone counts, and names each scenario where there is no screen to look at.
+func (p *Progress) ScenarioDone(row bundle.Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
@@ -63,24 +140,66 @@ func (p *progress) ScenarioDone(row bundle.Row) {
 	}
 	switch {
 	case !p.terminal:
-		p.line(fmt.Sprintf("[%d/%d] %-13s %s", p.done, p.total, row.Result, row.Scenario))
-	case bad:
-		p.line(fmt.Sprintf("%-13s %s", row.Result, row.Scenario))
-	}
-	if p.done == p.total && p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		p.line(fmt.Sprintf("[%d/%d] %-13s %s", p.done, p.scenarios, row.Result, row.Scenario))
+	case row.Result == bundle.Blocked:
+		p.line(fmt.Sprintf("%s %s: %s", p.paint.warn("BLOCKED"), row.Scenario, cut(Clean(row.Detail), 2*lineWidth)))
 	}
 }
 
-func (p *progress) draw(scenario string) {
-	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K[%d/%d] %d running, %d not passed: %.40s", p.done, p.total, len(p.running), p.bad, scenario)
-	}
-}
-
-func (p *progress) line(text string) {
-	if p.terminal {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
+// line writes above what is rewritten.
+func (p *Progress) line(text string) {
+	p.erase()
 	fmt.Fprintln(p.w, text)
 }
+
+func (p *Progress) erase() {
+	if p.drawn > 0 {
+		fmt.Fprintf(p.w, "\r\x1b[%dA\x1b[J", p.drawn)
+		p.drawn = 0
+	}
+}
+
+// draw shows how far the run is, and the tests that have been running longest.
+func (p *Progress) draw() {
+	p.erase()
+	now := p.now()
+	waiting := max(p.tests-p.finished-len(p.running), 0)
+	lines := []string{fmt.Sprintf("%d of %d scenarios, %d not passed · %d tests running, %d waiting · %s",
+		p.done, p.scenarios, p.bad, len(p.running), waiting, now.Sub(p.began).Round(100*time.Millisecond))}
+	longest := slices.Clone(p.running)
+	slices.SortStableFunc(longest, func(a, b runningTest) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
+	for i, r := range longest {
+		if i == shownTests {
+			break
+		}
+		lines = append(lines, p.paint.dim(fmt.Sprintf("  %6s  %s: %s", now.Sub(r.since).Round(100*time.Millisecond), r.scenario, Clean(r.test))))
+	}
+	for _, text := range lines {
+		fmt.Fprintln(p.w, cut(text, lineWidth))
+	}
+	p.drawn = len(lines)
+}
+
+// cut shortens a text to so many characters.
+func cut(text string, limit int) string {
+	runes := []rune(text)
+	if len(runes) <= limit {
+		return text
+	}
+	return string(runes[:limit-1]) + "…"
+}
+
+// painter colours text, or leaves it alone.
+type painter bool
+
+func (p painter) with(code, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p painter) fail(text string) string { return p.with("31;1", text) }
+func (p painter) pass(text string) string { return p.with("32;1", text) }
+func (p painter) warn(text string) string { return p.with("33;1", text) }
+func (p painter) dim(text string) string  { return p.with("2", text) }

@@ -2,8 +2,10 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -49,8 +51,28 @@ blocked: the suite could not observe these
 
 note: a note
 
-evidence: evidence (integrity-only)
+evidence: evidence (integrity-only); report.html in it shows every row
 `, out.String())
+}
+
+// What the host ran under and how it recovers is said where it is claimed, and only
+// there.
+func TestCircumstances(t *testing.T) {
+	t.Parallel()
+	text := func(c Certification) string {
+		var out bytes.Buffer
+		c.Text(&out)
+		return out.String()
+	}
+	assert.NotContains(t, text(Certification{}), "durability")
+	assert.Contains(t, text(Certification{Durability: &Durability{Rung: "durable-single-instance"}}), "\n  durability     durable-single-instance\n")
+	assert.Contains(t, text(Certification{Durability: &Durability{Why: []string{"row a is blocked"}}}),
+		"\n  durability     no rung is claimed\n                 row a is blocked\n")
+	relaxed := bundle.Relaxation{Obligation: "webhooks.egress-guard", Durability: "session", Reason: "a test"}
+	assert.Contains(t, text(Certification{Relaxations: []bundle.Relaxation{relaxed}}), "\n  relaxed        webhooks.egress-guard (session): a test\n")
+	var out bytes.Buffer
+	Verification(&out, "b.json", &bundle.Report{Host: &bundle.Host{Relaxations: []bundle.Relaxation{relaxed}}})
+	assert.Contains(t, out.String(), "\n  relaxed      webhooks.egress-guard (session): a test\n")
 }
 
 func TestVerificationText(t *testing.T) {
@@ -82,10 +104,33 @@ func TestVerificationText(t *testing.T) {
 func TestProgressLines(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	p := NewProgress(&out, 2)
+	p := NewProgress(&out, 2, 2)
 	p.Started("v2-a", "one")
-	p.Finished("v2-a", "one", nil)
+	p.Finished("v2-a", "one", []harness.Observed{{Requirement: "openwop.requirement.a.b", Outcome: "fail", Reason: "expected x"}})
 	p.ScenarioDone(bundle.Row{Scenario: "v2-a", Result: bundle.ExecutedPass})
 	p.ScenarioDone(bundle.Row{Scenario: "v2-b", Result: bundle.Blocked})
-	assert.Equal(t, "[1/2] executed-pass v2-a\n[2/2] blocked       v2-b\n", out.String())
+	p.Close()
+	assert.Equal(t, "FAILED a.b  [one]\n       expected x\n[1/2] executed-pass v2-a\n[2/2] blocked       v2-b\n", out.String())
+}
+
+// On a terminal the last lines say what runs and for how long, and are gone at the end.
+func TestProgressScreen(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	at := time.Unix(0, 0)
+	p := &Progress{w: &out, terminal: true, scenarios: 2, tests: 9, now: func() time.Time { return at }, began: at, stop: make(chan struct{})}
+	for i := range 6 {
+		p.Started("v2-a", fmt.Sprint("test ", i))
+		at = at.Add(time.Second)
+	}
+	p.draw()
+	assert.Equal(t, "0 of 2 scenarios, 0 not passed · 6 tests running, 3 waiting · 6s\n"+
+		"      6s  v2-a: test 0\n      5s  v2-a: test 1\n      4s  v2-a: test 2\n      3s  v2-a: test 3\n      2s  v2-a: test 4\n", out.String())
+	out.Reset()
+	p.ScenarioDone(bundle.Row{Scenario: "v2-b", Result: bundle.Blocked, Detail: "no key"})
+	assert.Equal(t, "\r\x1b[6A\x1b[JBLOCKED v2-b: no key\n", out.String())
+	p.draw()
+	out.Reset()
+	p.Close()
+	assert.Equal(t, "\r\x1b[6A\x1b[J", out.String())
 }

@@ -27,6 +27,11 @@ func Verification(w io.Writer, name string, r *bundle.Report) {
 		fmt.Fprintf(w, "  rows         %d passed, %d failed, %d blocked, %d inapplicable, %d skipped\n",
 			t.ExecutedPass, t.ExecutedFail, t.Blocked, t.Inapplicable, t.Skipped)
 	}
+	if r.Host != nil {
+		for _, x := range r.Host.Relaxations {
+			fmt.Fprintf(w, "  relaxed      %s (%s): %s\n", x.Obligation, x.Durability, x.Reason)
+		}
+	}
 	for _, j := range r.Rejections {
 		fmt.Fprintf(w, "  rejected     %s: %s%s\n", j.Kind, j.Detail, about(j))
 	}

@@ -12,8 +12,18 @@ const (
 	CapabilitiesExtensionOrgs ID = "openwop.requirement.capabilities.extension-orgs"
 	// ConformanceSeamsAdvertised: A host that answers an operation of the seams profile under /conformance/seams names the profile openwop-conformance-seams-v2 in conformance.seamsProfile of its discovery document. (conformance.md, The seams profile)
 	ConformanceSeamsAdvertised ID = "openwop.requirement.conformance.seams-advertised"
+	// ConformanceSeamsAuthenticated: The operations of the seams profile refuse a caller without a credential with 401. (conformance.md, The seams profile)
+	ConformanceSeamsAuthenticated ID = "openwop.requirement.conformance.seams-authenticated"
+	// ConformanceSeamsRefusals: The operations of the seams profile know no tolerance: a body that its schema does not admit is refused with 400 validation_error in the canonical error envelope. (conformance.md, The seams profile)
+	ConformanceSeamsRefusals ID = "openwop.requirement.conformance.seams-refusals"
+	// ConformanceSeamsServed: A host that names the seams profile serves its seeding operation: a log in version 1 vocabulary is accepted with 201, and the run is there, in the caller's tenant, with the status it was seeded with. (conformance.md, The seams profile)
+	ConformanceSeamsServed ID = "openwop.requirement.conformance.seams-served"
+	// ErrorsNoInterruptCancelled: No resolve and no inspection of an interrupt of a cancelled or completed run is answered with interrupt_cancelled. (errors.md, One code per state)
+	ErrorsNoInterruptCancelled ID = "openwop.requirement.errors.no-interrupt-cancelled"
 	// ErrorsRegisteredStatus: The HTTP status of an error response is the one the registry holds for its error code. (errors.md, The envelope)
 	ErrorsRegisteredStatus ID = "openwop.requirement.errors.registered-status"
+	// ErrorsResolvedInterruptConflict: A run-scoped resolve of an interrupt that is already resolved, while its run still goes on, is refused with 409 interrupt_already_resolved. (errors.md, One code per state)
+	ErrorsResolvedInterruptConflict ID = "openwop.requirement.errors.resolved-interrupt-conflict"
 	// EventsAllModes: A host serves all four stream modes. (events.md, Stream modes)
 	EventsAllModes ID = "openwop.requirement.events.all-modes"
 	// EventsAnnotationTargetRefused: An annotation whose target is of a kind that feedback.targets does not list is refused, and neither the list of annotations nor the log shows it. (events.md, Envelope, feedback and usage facets)
@@ -56,6 +66,8 @@ const (
 	EventsEnvelopeReemission ID = "openwop.requirement.events.envelope-reemission"
 	// EventsEnvelopeVersionAbove: An envelope whose schemaVersion is above the floor of its kind, 0 for a kind that schemaVersions.kinds does not list, is refused with unknown_schema_version in either strictness. (events.md, schemaVersions)
 	EventsEnvelopeVersionAbove ID = "openwop.requirement.events.envelope-version-above"
+	// EventsEra2NothingDropped: A stored payload member that no version 2 payload has is carried by the reader, or the read fails with 500 payload_unprojectable; it never just goes missing. (events.md, Era-2 logs)
+	EventsEra2NothingDropped ID = "openwop.requirement.events.era-2-nothing-dropped"
 	// EventsHostEventsStream: A host that advertises heartbeat streams its heartbeat messages as text/event-stream at the address it declares; each frame's data satisfies a heartbeat schema and names no run. (events.md, Host events)
 	EventsHostEventsStream ID = "openwop.requirement.events.host-events-stream"
 	// EventsLateWorkRefused: What a node produces after its run was cancelled or ran out of time adds no event after the terminal one. (events.md, The terminal event)
@@ -104,6 +116,16 @@ const (
 	HeadersCorsPreflight ID = "openwop.requirement.headers.cors-preflight"
 	// HeadersForceEngineVersionHonored: A run that a test key creates with OpenWOP-Force-Engine-Version inside testing.forceEngineVersionRange completes, and its snapshot and the events that carry engineVersion name the forced one. (headers.md, Request headers)
 	HeadersForceEngineVersionHonored ID = "openwop.requirement.headers.force-engine-version-honored"
+	// IdempotencyBusinessIdentityStable: An effect that is keyed on a business identity has the same effectId and the same key in every run that asks for it, and another where the business asks for another. (idempotency.md, Layer 2: effect identity)
+	IdempotencyBusinessIdentityStable ID = "openwop.requirement.idempotency.business-identity-stable"
+	// IdempotencyDistinctInvocations: Two effects that are not the same have different identities and show the provider different keys. (idempotency.md, Layer 2: effect identity)
+	IdempotencyDistinctInvocations ID = "openwop.requirement.idempotency.distinct-invocations"
+	// IdempotencyEffectsContentFree: The ledger holds nothing of what was sent to the provider or answered by it, and no credential. (idempotency.md, Layer 2: effect identity)
+	IdempotencyEffectsContentFree ID = "openwop.requirement.idempotency.effects-content-free"
+	// IdempotencyEffectsRead: GET /runs/{runId}/effects lists the effects of the run, each of a node of its workflow, and none for a run that had no effect. (idempotency.md, Layer 2: effect identity)
+	IdempotencyEffectsRead ID = "openwop.requirement.idempotency.effects-read"
+	// IdempotencyEffectsReadRefused: The effects of a run that is not there are 404 not_found, and those of another tenant's run 403 id_tenant_mismatch. (idempotency.md, Layer 2: effect identity)
+	IdempotencyEffectsReadRefused ID = "openwop.requirement.idempotency.effects-read.refused"
 	// IdempotencyGetIgnoresKey: A GET takes no notice of an Idempotency-Key: two reads of a run with one key show the states of their own time and carry no replay marker. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyGetIgnoresKey ID = "openwop.requirement.idempotency.get-ignores-key"
 	// IdempotencyKeyMismatch: A createRun that repeats an Idempotency-Key with another body is refused 409 idempotency_key_mismatch and does not get the first response. (idempotency.md, Layer 1: Idempotency-Key)
@@ -114,14 +136,180 @@ const (
 	IdempotencyKeyTenantScope ID = "openwop.requirement.idempotency.key-tenant-scope"
 	// IdempotencyMutatingOperations: A repeated cancel, pause, resume or bulk cancel with the same Idempotency-Key and body gets the first one's response marked as a replay, whatever state the run is in by then, and acts once. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyMutatingOperations ID = "openwop.requirement.idempotency.mutating-operations"
+	// IdempotencyNodeEffectsRecorded: A node with an effect outside has a record of it in the ledger of its run. (idempotency.md, Why this exists)
+	IdempotencyNodeEffectsRecorded ID = "openwop.requirement.idempotency.node-effects-recorded"
+	// IdempotencyOneClaim: Of several executors that come to one effect at once, one performs it. (idempotency.md, Layer 2: effect identity)
+	IdempotencyOneClaim ID = "openwop.requirement.idempotency.one-claim"
+	// IdempotencyProviderKey: Each request of an effect carries an idempotency key, for a provider that takes one. (idempotency.md, Layer 2: effect identity)
+	IdempotencyProviderKey ID = "openwop.requirement.idempotency.provider-key"
 	// IdempotencyRefusalsNotCached: A 400 validation_error and a 403 are not kept under the Idempotency-Key: a corrected create, and one with a key that may, is carried out under the same Idempotency-Key. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyRefusalsNotCached ID = "openwop.requirement.idempotency.refusals-not-cached"
 	// IdempotencyReplay: A createRun repeated with the same Idempotency-Key and the same body gets the first response again, with the same runId and OpenWOP-Idempotent-Replay: true, and creates no second run. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyReplay ID = "openwop.requirement.idempotency.replay"
+	// IdentityTokenAlgRefused: A token whose alg is not in interrupt.tokenAlgs is refused by both operations with 401 interrupt_token_invalid, whatever stands in its place. (identity.md, 4. Resume tokens)
+	IdentityTokenAlgRefused ID = "openwop.requirement.identity.token-alg-refused"
+	// IdentityTokenGrammar: Every token the host hands out reads ow2.alg.kid.payload.mac, with an alg it advertises and a kid of the keyId grammar. (identity.md, 4. Resume tokens)
+	IdentityTokenGrammar ID = "openwop.requirement.identity.token-grammar"
 	// IdentityUnauthenticatedRefused: A request to an authenticated operation with no credential, and one with a credential the host does not know, is refused 401 with a registered code of that status, while the same request with a valid credential is served. (identity.md, 2.1 The pipeline)
 	IdentityUnauthenticatedRefused ID = "openwop.requirement.identity.unauthenticated-refused"
+	// InterruptApprovalActionRecorded: The interrupt.resolved of an approval carries the action that was applied. (interrupt.md, Events)
+	InterruptApprovalActionRecorded ID = "openwop.requirement.interrupt.approval-action-recorded"
+	// InterruptApprovalActionsEnforced: An approval action that is not among the actions offered is refused with 400 validation_error and leaves the gate pending. (interrupt.md, Errors)
+	InterruptApprovalActionsEnforced ID = "openwop.requirement.interrupt.approval-actions-enforced"
+	// InterruptApprovalFieldsRequired: A refine without refineFeedback and an edit-accept without editedArtifactData are refused with 400 validation_error and leave the gate pending. (interrupt.md, Approval)
+	InterruptApprovalFieldsRequired ID = "openwop.requirement.interrupt.approval-fields-required"
+	// InterruptApproverRefsSurfaced: interrupt.requested carries approverGroupRefs and approverRoleRefs of an advertised kind as the workflow gave them. (interrupt.md, Approver enforcement)
+	InterruptApproverRefsSurfaced ID = "openwop.requirement.interrupt.approver-refs-surfaced"
+	// InterruptAskKeepsSuspended: ask is accepted where it is offered and does not end the suspension; another action ends it afterwards. (interrupt.md, Approval)
+	InterruptAskKeepsSuspended ID = "openwop.requirement.interrupt.ask-keeps-suspended"
+	// InterruptAskedOnceOverRestart: A host that was killed asks nothing again: an interrupt that was pending still is, under the one interrupt.requested it had, and one that was resolved stays resolved with its value. (interrupt.md, Re-entry and resume values)
+	InterruptAskedOnceOverRestart ID = "openwop.requirement.interrupt.asked-once-over-restart"
+	// InterruptAudienceNotEligibility: audience decides about nobody's eligibility: a principal it leaves out resolves the gate, and one it names and the list does not is refused. (interrupt.md, Approver enforcement)
+	InterruptAudienceNotEligibility ID = "openwop.requirement.interrupt.audience-not-eligibility"
+	// InterruptCallbackDelivered: A host that advertises interrupt.callbackDelivery sends a notice of the interrupt to the run's callbackUrl, with which its holder resolves the interrupt by token. (interrupt.md, Callback delivery)
+	InterruptCallbackDelivered ID = "openwop.requirement.interrupt.callback-delivered"
+	// InterruptCallbackNoRedirect: A redirect that answers a callback is not followed. (interrupt.md, Callback delivery)
+	InterruptCallbackNoRedirect ID = "openwop.requirement.interrupt.callback-no-redirect"
+	// InterruptCallbackUnadvertisedRefused: A host that does not advertise interrupt.callbackDelivery refuses a createRun with a callbackUrl. (interrupt.md, Callback delivery)
+	InterruptCallbackUnadvertisedRefused ID = "openwop.requirement.interrupt.callback-unadvertised-refused"
+	// InterruptClarificationStatus: A run that waits for a clarification has the status waiting-input. (interrupt.md, Payload)
+	InterruptClarificationStatus ID = "openwop.requirement.interrupt.clarification-status"
+	// InterruptConversationIdUnique: Two conversations of one tenant never have the same conversationId. (interrupt.md, Payload)
+	InterruptConversationIdUnique ID = "openwop.requirement.interrupt.conversation-id-unique"
+	// InterruptConversationOutcomeSchema: The value that answers a conversation.exchange with an outcomeSchema is accepted when it is valid against it and refused with 400 validation_error when it is not, which leaves the run waiting. (interrupt.md, Payload)
+	InterruptConversationOutcomeSchema ID = "openwop.requirement.interrupt.conversation-outcome-schema"
+	// InterruptCustomPersisted: An interrupt of kind custom is raised, suspends the run and stands in the log with its customKind and its payload, whatever they hold. (interrupt.md, Payload)
+	InterruptCustomPersisted ID = "openwop.requirement.interrupt.custom-persisted"
+	// InterruptDeadlineEnds: Once timeoutMs has passed the interrupt is over: the run waits no longer, and a later resolve is refused and recorded nowhere. (interrupt.md, Re-entry and resume values)
+	InterruptDeadlineEnds ID = "openwop.requirement.interrupt.deadline-ends"
+	// InterruptEditedDataRecorded: The interrupt.resolved of an approval that ended with edit-accept carries the editedArtifactData as it was sent. (interrupt.md, Events)
+	InterruptEditedDataRecorded ID = "openwop.requirement.interrupt.edited-data-recorded"
+	// InterruptEligibilityFixed: A replay of a run whose gate an eligible approver released, forked by somebody who is not eligible, keeps the recorded decision and asks nobody again. (interrupt.md, Approver enforcement)
+	InterruptEligibilityFixed ID = "openwop.requirement.interrupt.eligibility-fixed"
+	// InterruptEscalationThreshold: configurable.run.escalationThreshold is the threshold of its run: a decision above it goes on, the same decision below it suspends. (interrupt.md, Payload)
+	InterruptEscalationThreshold ID = "openwop.requirement.interrupt.escalation-threshold"
+	// InterruptEventsStreamed: interrupt.requested and interrupt.resolved appear in the stream modes updates and debug as the log holds them. (interrupt.md, Events)
+	InterruptEventsStreamed ID = "openwop.requirement.interrupt.events-streamed"
+	// InterruptForeignTenant: A full key of another tenant neither resolves the interrupt nor learns of it: 403 id_tenant_mismatch. (interrupt.md, Resolve surfaces)
+	InterruptForeignTenant ID = "openwop.requirement.interrupt.foreign-tenant"
+	// InterruptGroupEnforced: Where refKinds includes group, a member of a group in approverGroupRefs resolves the gate and a principal outside is refused. (interrupt.md, Approver enforcement)
+	InterruptGroupEnforced ID = "openwop.requirement.interrupt.group-enforced"
+	// InterruptInspectToken: A token of intent inspect inspects, and a resolve with it is refused with 403 and changes nothing. (interrupt.md, Tokens)
+	InterruptInspectToken ID = "openwop.requirement.interrupt.inspect-token"
+	// InterruptKeyOnce: The log of a run holds at most one interrupt.requested for a key, and two interrupts of a run have different keys. (interrupt.md, Re-entry and resume values)
+	InterruptKeyOnce ID = "openwop.requirement.interrupt.key-once"
+	// InterruptKindSpecificTypes: Beside the interrupt.requested of an approval or a clarification stands approval.requested or clarification.requested with the same payload. (interrupt.md, Events)
+	InterruptKindSpecificTypes ID = "openwop.requirement.interrupt.kind-specific-types"
+	// InterruptListedApproverResolves: A principal in approversList resolves the gate. (interrupt.md, Approver enforcement)
+	InterruptListedApproverResolves ID = "openwop.requirement.interrupt.listed-approver-resolves"
+	// InterruptLowConfidenceSuspends: An agent.decided whose confidence is below the threshold is followed by node.suspended with the reason low-confidence. (interrupt.md, Payload)
+	InterruptLowConfidenceSuspends ID = "openwop.requirement.interrupt.low-confidence-suspends"
+	// InterruptMajorityRejection: Under rejectionPolicy majority one reject of three does not end the gate, and two do. (interrupt.md, Approval)
+	InterruptMajorityRejection ID = "openwop.requirement.interrupt.majority-rejection"
+	// InterruptNoCredentialSolicited: No interrupt asks in its resumeSchema, its questions or its outcomeSchema for a password, a key, a token or another secret. (interrupt.md, Payload)
+	InterruptNoCredentialSolicited ID = "openwop.requirement.interrupt.no-credential-solicited"
+	// InterruptOneWinner: Of several run-scoped resolves at once exactly one succeeds and is the one in the log; each of the others gets 409 interrupt_already_resolved. (interrupt.md, Resolve surfaces)
+	InterruptOneWinner ID = "openwop.requirement.interrupt.one-winner"
+	// InterruptOneWinnerAcrossSurfaces: Of resolves by token and run-scoped ones at the same time exactly one succeeds; each of the others gets 409 interrupt_already_resolved. (interrupt.md, Resolve surfaces)
+	InterruptOneWinnerAcrossSurfaces ID = "openwop.requirement.interrupt.one-winner-across-surfaces"
+	// InterruptOverrideCountsOnce: Where overrideBypassesQuorum is not true, the vote of an override principal counts once, however often it is cast. (interrupt.md, Approval)
+	InterruptOverrideCountsOnce ID = "openwop.requirement.interrupt.override-counts-once"
+	// InterruptPayload: The payload of every interrupt.requested carries kind, key and data, nothing beyond resumeSchema and timeoutMs, and data in the shape of its kind. (interrupt.md, Payload)
+	InterruptPayload ID = "openwop.requirement.interrupt.payload"
+	// InterruptPayloadVerbatim: interrupt.requested records what the node raised unchanged: its kind, its data, its resumeSchema and its timeoutMs. (interrupt.md, Events)
+	InterruptPayloadVerbatim ID = "openwop.requirement.interrupt.payload-verbatim"
+	// InterruptQuorumHolds: With requiredApprovals 2 one accept does not release the gate, and that of a second principal does. (interrupt.md, Approval)
+	InterruptQuorumHolds ID = "openwop.requirement.interrupt.quorum-holds"
+	// InterruptRefineFeedbackRecorded: The interrupt.resolved of an approval that ended with refine carries the refineFeedback as it was sent. (interrupt.md, Events)
+	InterruptRefineFeedbackRecorded ID = "openwop.requirement.interrupt.refine-feedback-recorded"
+	// InterruptResolveBodyClosed: A resolve whose body lacks resumeValue, or holds another member beside it, is refused with 400 validation_error and changes nothing. (interrupt.md, Resolve surfaces)
+	InterruptResolveBodyClosed ID = "openwop.requirement.interrupt.resolve-body-closed"
+	// InterruptResolveIdempotent: A run-scoped resolve repeated with its Idempotency-Key and body gets the first one's response marked as a replay, and with another body 409 idempotency_key_mismatch. (interrupt.md, Resolve surfaces)
+	InterruptResolveIdempotent ID = "openwop.requirement.interrupt.resolve-idempotent"
+	// InterruptResolveScope: A key without approvals:respond is refused with 403, no credential at all with 401, and neither changes the interrupt. (interrupt.md, Resolve surfaces)
+	InterruptResolveScope ID = "openwop.requirement.interrupt.resolve-scope"
+	// InterruptResolvedRecorded: A resolve appends one interrupt.resolved, closed, that names the node and the interrupt that node.suspended named, and holds the resume value. (interrupt.md, Events)
+	InterruptResolvedRecorded ID = "openwop.requirement.interrupt.resolved-recorded"
+	// InterruptResumeSchemaEnforced: A resume value that fails the declared resumeSchema is refused with 400 validation_error and leaves the interrupt pending; one that is valid resolves it. (interrupt.md, Re-entry and resume values)
+	InterruptResumeSchemaEnforced ID = "openwop.requirement.interrupt.resume-schema-enforced"
+	// InterruptResumeValueReturned: The node that raised an interrupt goes on with the very value it was resolved with. (interrupt.md, Re-entry and resume values)
+	InterruptResumeValueReturned ID = "openwop.requirement.interrupt.resume-value-returned"
+	// InterruptRoleEnforced: Where refKinds includes role, a holder of a role in approverRoleRefs resolves the gate and anybody else is refused. (interrupt.md, Approver enforcement)
+	InterruptRoleEnforced ID = "openwop.requirement.interrupt.role-enforced"
+	// InterruptRunSurface: POST to the interrupt of a suspended run and node with a resumeValue answers 200, resolves the interrupt and lets the run go on. (interrupt.md, Resolve surfaces)
+	InterruptRunSurface ID = "openwop.requirement.interrupt.run-surface"
+	// InterruptSingleVeto: Where rejectionPolicy is left out or single-veto, one reject ends a gate that needs two approvals. (interrupt.md, Approval)
+	InterruptSingleVeto ID = "openwop.requirement.interrupt.single-veto"
+	// InterruptTokenCapped: The token of an interrupt with timeoutMs expires no later than the interrupt does. (interrupt.md, Tokens)
+	InterruptTokenCapped ID = "openwop.requirement.interrupt.token-capped"
+	// InterruptTokenDefaultLifetime: The token of an interrupt without timeoutMs expires 30 minutes after it was minted. (interrupt.md, Tokens)
+	InterruptTokenDefaultLifetime ID = "openwop.requirement.interrupt.token-default-lifetime"
+	// InterruptTokenExpired: Past its expiresAt a token answers 410 interrupt_expired to inspection and to a resolve, while the interrupt it is for is still pending. (interrupt.md, Tokens)
+	InterruptTokenExpired ID = "openwop.requirement.interrupt.token-expired"
+	// InterruptTokenExpiresAt: The payload of every token carries expiresAt. (interrupt.md, Tokens)
+	InterruptTokenExpiresAt ID = "openwop.requirement.interrupt.token-expires-at"
+	// InterruptTokenInspects: GET /interrupts/{token} without a credential answers 200 with the InterruptPayload that the log holds, and changes nothing. (interrupt.md, Resolve surfaces)
+	InterruptTokenInspects ID = "openwop.requirement.interrupt.token-inspects"
+	// InterruptTokenMacRefused: A token whose MAC is altered, shortened or of another payload, or whose payload is altered under its MAC, is refused by both operations with 401 interrupt_token_invalid; the token itself goes on working. (interrupt.md, Errors)
+	InterruptTokenMacRefused ID = "openwop.requirement.interrupt.token-mac-refused"
+	// InterruptTokenResolveChecked: A resolve by token is held to the closed body, to the resumeSchema and to the offered actions: 400 validation_error, and the interrupt stays pending. (interrupt.md, Re-entry and resume values)
+	InterruptTokenResolveChecked ID = "openwop.requirement.interrupt.token-resolve-checked"
+	// InterruptTokenResolveIdempotent: A resolve by token repeated with its Idempotency-Key and body gets the first one's response marked as a replay. (interrupt.md, Resolve surfaces)
+	InterruptTokenResolveIdempotent ID = "openwop.requirement.interrupt.token-resolve-idempotent"
+	// InterruptTokenResolves: A token of intent resolve that has inspected an interrupt resolves it too, without a credential, as a run-scoped resolve would. (interrupt.md, Tokens)
+	InterruptTokenResolves ID = "openwop.requirement.interrupt.token-resolves"
+	// InterruptTokenSpentCancelled: The token of an interrupt whose run was cancelled answers 409 interrupt_already_resolved to inspection and to a resolve. (interrupt.md, Tokens)
+	InterruptTokenSpentCancelled ID = "openwop.requirement.interrupt.token-spent-cancelled"
+	// InterruptTokenSpentCompleted: The token of an interrupt whose run has completed answers 409 interrupt_already_resolved to inspection and to a resolve. (interrupt.md, Tokens)
+	InterruptTokenSpentCompleted ID = "openwop.requirement.interrupt.token-spent-completed"
+	// InterruptTokenSpentResolved: The token of an interrupt that was resolved answers 409 interrupt_already_resolved to inspection and to a resolve, while its run still goes on. (interrupt.md, Tokens)
+	InterruptTokenSpentResolved ID = "openwop.requirement.interrupt.token-spent-resolved"
+	// InterruptTokenSurface: The host serves GET and POST /interrupts/{token} to callers without a credential. (interrupt.md, Resolve surfaces)
+	InterruptTokenSurface ID = "openwop.requirement.interrupt.token-surface"
+	// InterruptUnadvertisedRefIgnored: A host that does not advertise group or role in refKinds lets a resolve pass whatever approverGroupRefs or approverRoleRefs holds. (interrupt.md, Approver enforcement)
+	InterruptUnadvertisedRefIgnored ID = "openwop.requirement.interrupt.unadvertised-ref-ignored"
+	// InterruptUnknownNode: A resolve at a node that the run does not have is refused with 404 not_found. (interrupt.md, Errors)
+	InterruptUnknownNode ID = "openwop.requirement.interrupt.unknown-node"
+	// InterruptWaitingStatus: While a run is suspended its snapshot has one of the three waiting statuses, waiting-approval for an approval, and currentNodeId names the node that raised the interrupt. (interrupt.md, Events)
+	InterruptWaitingStatus ID = "openwop.requirement.interrupt.waiting-status"
+	// PersistenceAbsentEraReads2: The snapshot of a run stored without an era stamp carries eventLogSchemaVersion 2. (persistence.md, The era key)
+	PersistenceAbsentEraReads2 ID = "openwop.requirement.persistence.absent-era-reads-2"
+	// PersistenceDiffTranslated: diffRun reads a log of era 2 through the codemap: its answer names no type by its version 1 name. (persistence.md, The reader rule)
+	PersistenceDiffTranslated ID = "openwop.requirement.persistence.diff-translated"
+	// PersistenceFieldsPassThrough: timestamp, causationId and the vendor members of a payload pass through the translation of an event of era 2 unchanged, and its eventId is the same in every read. (persistence.md, The reader rule)
+	PersistenceFieldsPassThrough ID = "openwop.requirement.persistence.fields-pass-through"
+	// PersistenceForkStamped: A fork of a run of era 2 is a new run: its snapshot carries eventLogSchemaVersion 3. (persistence.md, The era key)
+	PersistenceForkStamped ID = "openwop.requirement.persistence.fork-stamped"
+	// PersistenceLegacyOwner: The snapshot of a run stored without a Subject names the legacy Subject, with issuer urn:openwop:legacy, and names the same one at the next read. (persistence.md, Everything else a v1 host persisted)
+	PersistenceLegacyOwner ID = "openwop.requirement.persistence.legacy-owner"
+	// PersistenceMalformedNotDefaulted: A stored row that lacks a member is never shown with a value for it that was not stored. (persistence.md, The reader rule)
+	PersistenceMalformedNotDefaulted ID = "openwop.requirement.persistence.malformed-not-defaulted"
+	// PersistencePayloadCarried: The payload of a translated event holds every stored member with its value and satisfies the payload schema of its version 2 type. (persistence.md, The reader rule)
+	PersistencePayloadCarried ID = "openwop.requirement.persistence.payload-carried"
+	// PersistencePinVerbatim: version.pinned of a run of era 2 is never rewritten: change id and version read as they were stored, whether the run continued or was cancelled. (persistence.md, Runs pinned to v1)
+	PersistencePinVerbatim ID = "openwop.requirement.persistence.pin-verbatim"
+	// PersistenceReadsAlike: The stored rows of a log of era 2 are not rewritten: they read alike each time, also after the host has appended to the log. (persistence.md, The reader rule)
+	PersistenceReadsAlike ID = "openwop.requirement.persistence.reads-alike"
+	// PersistenceSequenceVerbatim: Every reader shows the events of a log of era 2 with the sequences they were stored with, 0 included. (persistence.md, The reader rule)
+	PersistenceSequenceVerbatim ID = "openwop.requirement.persistence.sequence-verbatim"
+	// PersistenceUnmappedRefusedOnStream: The event stream of a run of era 2 whose log holds such a type is refused with 500 event_type_unmapped, or at the least never shows the event or what follows it. (persistence.md, The reader rule)
+	PersistenceUnmappedRefusedOnStream ID = "openwop.requirement.persistence.unmapped-refused-on-stream"
+	// PersistenceUnregisteredOrgRefused: A type whose first segment is an unregistered organisation is no vendor type: reading a log of era 2 that holds one fails with 500 event_type_unmapped. (persistence.md, The codemap is data)
+	PersistenceUnregisteredOrgRefused ID = "openwop.requirement.persistence.unregistered-org-refused"
+	// PersistenceV1WireInverted: A host that serves both majors shows the events of a run it created itself, read under /v1, by their version 1 names. (persistence.md, The v1 wire of an era-3 log)
+	PersistenceV1WireInverted ID = "openwop.requirement.persistence.v1-wire-inverted"
+	// PersistenceV2NameRefused: A version 2 name that is no version 1 name is unmapped in a log of era 2: reading the log fails with 500 event_type_unmapped. (persistence.md, The writer rule)
+	PersistenceV2NameRefused ID = "openwop.requirement.persistence.v2-name-refused"
+	// R0158BoundIsDerived: The recovery bounds declared for the host name every recovery class once, and each bound is the sum of its terms. (conformance.md, Recovery evidence)
+	R0158BoundIsDerived ID = "openwop.requirement.0158.bound-is-derived"
 	// R0158DuplicateDelivery: Accepted work that is delivered twice performs each of its effects once: the effects the host reports for the run count every effect identity once. (idempotency.md, Layer 2: effect identity)
 	R0158DuplicateDelivery ID = "openwop.requirement.0158.duplicate-delivery"
+	// R0158KillAfterAccept: Runs the host accepted before it was killed are there when it is back and go on by themselves to their end, within the declared recovery bound. (conformance.md, Recovery evidence)
+	R0158KillAfterAccept ID = "openwop.requirement.0158.kill-after-accept"
+	// R0158KillDuringExecution: Runs that were executing when the host was killed go on by themselves when it is back, within the declared recovery bound, and end once; what their logs held before the kill is still there unchanged. (conformance.md, Recovery evidence)
+	R0158KillDuringExecution ID = "openwop.requirement.0158.kill-during-execution"
+	// R0158PoisonExhaustion: A run whose execution the host does not survive is given up after the declared number of attempts: it ends failed, once, no attempt follows, and other runs are executed meanwhile. (conformance.md, Recovery evidence)
+	R0158PoisonExhaustion ID = "openwop.requirement.0158.poison-exhaustion"
 	// R0168AdvertisedFixturesExist: Every workflow id the discovery document lists under fixtures is held by the host: getWorkflow answers 200 with that workflow. (fixtures.md, Seeding contract)
 	R0168AdvertisedFixturesExist ID = "openwop.requirement.0168.advertised-fixtures-exist"
 	// R0169CapabilitiesRootClosedDottedKey: The major-2 discovery root holds no key with a dot in its name, host.* mirrors of version 1 included. (capabilities.md, 3. The closed root)
@@ -158,6 +346,10 @@ const (
 	R0170IdempotencyKeyGrammarInvalidRefused ID = "openwop.requirement.0170.idempotency-key-grammar.invalid-refused"
 	// R0170IdempotencyKeyGrammarValidAccepted: A mutating request whose Idempotency-Key follows the grammar, at its shortest and longest too, is not refused for its key. (idempotency.md, Layer 1: Idempotency-Key)
 	R0170IdempotencyKeyGrammarValidAccepted ID = "openwop.requirement.0170.idempotency-key-grammar.valid-accepted"
+	// R0170InterruptTokenSchemeUnheldKidRefused: A token of the grammar whose kid the host does not hold is refused by both operations with 401 interrupt_token_invalid. (identity.md, 4. Resume tokens)
+	R0170InterruptTokenSchemeUnheldKidRefused ID = "openwop.requirement.0170.interrupt-token-scheme.unheld-kid-refused"
+	// R0170InterruptTokenSchemeUnprefixedRefused: A token without the prefix ow2. that the host never issued is refused by both operations with 401 interrupt_token_invalid. (identity.md, 4. Resume tokens)
+	R0170InterruptTokenSchemeUnprefixedRefused ID = "openwop.requirement.0170.interrupt-token-scheme.unprefixed-refused"
 	// R0170OwnerSubjectRequiredNoPrincipal: The owner of a run snapshot has neither principal nor principalKind, nor has the snapshot itself. (identity.md, 1.1 Shape)
 	R0170OwnerSubjectRequiredNoPrincipal ID = "openwop.requirement.0170.owner-subject-required.no-principal"
 	// R0170OwnerSubjectRequiredSubject: The owner of a run snapshot is a closed object of tenant, optional workspace and subject, the subject is a valid closed Subject of the same tenant, and where discovery advertises auth.lanes its issuer is among the issuers of its lane. (identity.md, 1.1 Shape)
@@ -216,6 +408,8 @@ const (
 	R0171StreamModeRefusal ID = "openwop.requirement.0171.stream-mode-refusal"
 	// R0171StreamSseProjection: Each frame of a single-mode event stream has the event's sequence as id, its type as event, and as data an event equal to the one a poll returns for that sequence. (events.md, SSE frames)
 	R0171StreamSseProjection ID = "openwop.requirement.0171.stream-sse-projection"
+	// R0171WebhookDeliveryShape: The body of a delivery is the run, its workspace where it has one, and the run event, and nothing else. (webhooks.md, Delivery)
+	R0171WebhookDeliveryShape ID = "openwop.requirement.0171.webhook-delivery-shape"
 	// R0171WebhookEgressRefused: registerWebhook refuses a url that is not https, and one that leads to a loopback, private, link-local or metadata address, with 400 webhook_url_rejected. (webhooks.md, Egress)
 	R0171WebhookEgressRefused ID = "openwop.requirement.0171.webhook-egress-refused"
 	// R0172AdvertisedPathSpaceServed: A host that lists a 1.x and a 2.x version reaches under major 2 every operation of the path manifest that it answers under /v1: where the one answers, the other is no 404. (versioning.md, 1.2 Paths)
@@ -242,14 +436,66 @@ const (
 	R0172PreferredVersionDefaultOverlap ID = "openwop.requirement.0172.preferred-version-default.overlap"
 	// R0172VersionHeaderHonored: A request with OpenWOP-Version: 2 and one with a listed 2.<minor> are both served under major 2, and one that names a major missing from protocolVersions is answered 406 and not served under another major. (versioning.md, 1.3 The request header)
 	R0172VersionHeaderHonored ID = "openwop.requirement.0172.version-header-honored"
+	// R0173ApproverEnforced: A resolver that is not in approversList is refused, and the gate stays pending. (interrupt.md, Approver enforcement)
+	R0173ApproverEnforced ID = "openwop.requirement.0173.approver-enforced"
+	// R0173CompensationReadProjection: GET /runs/{runId}/compensation serves status, plan and attempts of the run; a run with nothing to undo has status none and empty lists. (security-defaults.md, Compensation)
+	R0173CompensationReadProjection ID = "openwop.requirement.0173.compensation-read-projection"
+	// R0173CompensationReadProjectionNotFound: The compensation of a run that is not there is 404 not_found. (security-defaults.md, Compensation)
+	R0173CompensationReadProjectionNotFound ID = "openwop.requirement.0173.compensation-read-projection.not-found"
+	// R0173EffectIdentityBusinessKey: The effect a host performs has one identity in its ledger, bound to the tenant, keyed on the business identity and holding neither the run nor the node nor a count of attempts. (idempotency.md, Layer 2: effect identity)
+	R0173EffectIdentityBusinessKey ID = "openwop.requirement.0173.effect-identity-business-key"
+	// R0173EffectIdentityBusinessKeyRetry: Every transport attempt at an effect shows the provider the same idempotency key, and the ledger the same identity. (idempotency.md, Layer 2: effect identity)
+	R0173EffectIdentityBusinessKeyRetry ID = "openwop.requirement.0173.effect-identity-business-key.retry"
+	// R0173EffectSeamManifest: A host with replay serves GET /host/effect-seams: at least one seam, each guarded, with the mechanism it leaves by and what guards it, and a note where the mechanism is none of the named ones. (replay.md, The effect-seam manifest)
+	R0173EffectSeamManifest ID = "openwop.requirement.0173.effect-seam-manifest"
+	// R0173EffectSeamManifestFacet: replay.effectSeamsManifest is /host/effect-seams. (replay.md, The surface)
+	R0173EffectSeamManifestFacet ID = "openwop.requirement.0173.effect-seam-manifest.facet"
+	// R0173EffectSeamNoRefire: A replay of a run that drove a guarded effect seam adds no effect attempt: the fork reports none that its source does not, and the source reports no more than before. (replay.md, Suppression)
+	R0173EffectSeamNoRefire ID = "openwop.requirement.0173.effect-seam-no-refire"
+	// R0173RelaxationRecorded: A host that lets a webhook be registered at an address of a denied range runs under a relaxation, and the certification records it. (security-defaults.md, Relaxations)
+	R0173RelaxationRecorded ID = "openwop.requirement.0173.relaxation-recorded"
+	// R0173RelaxationRecordedDurabilityClosed: The durability of every recorded relaxation is session, deployment or persisted, and each has its reason. (security-defaults.md, Relaxations)
+	R0173RelaxationRecordedDurabilityClosed ID = "openwop.requirement.0173.relaxation-recorded.durability-closed"
+	// R0173RelaxationRecordedOwnedByRegistry: The obligation of every recorded relaxation begins with the registered surface it belongs to, so that it can be told which profiles it denies. (security-defaults.md, Relaxations)
+	R0173RelaxationRecordedOwnedByRegistry ID = "openwop.requirement.0173.relaxation-recorded.owned-by-registry"
+	// R0173WebhookDurableDelivery: A delivery whose attempt failed is attempted again until it is answered with success or its attempts are used up. (webhooks.md, Durability)
+	R0173WebhookDurableDelivery ID = "openwop.requirement.0173.webhook-durable-delivery"
+	// R0173WebhookDurableDeliveryDeadLetter: A delivery whose attempts are used up is in the dead-letter sink, once, with the number of attempts that were made. (webhooks.md, Durability)
+	R0173WebhookDurableDeliveryDeadLetter ID = "openwop.requirement.0173.webhook-durable-delivery.dead-letter"
 	// R0175NoTransportAdvertisement: The major-2 discovery document carries none of the deleted advertisements: supportedTransports, grpc and contractProvenance at the root, supported on a2a or mcp, subjectLinking on auth, and fork on replay. (capabilities.md, 4. Deleted keys)
 	R0175NoTransportAdvertisement ID = "openwop.requirement.0175.no-transport-advertisement"
+	// R0176Era2AppendVocabulary: What the host appends to a log of era 2 is written in version 1 vocabulary, so that the log still reads whole, under version 2 names, with the sequences going on from the last stored one. (persistence.md, The writer rule)
+	R0176Era2AppendVocabulary ID = "openwop.requirement.0176.era-2-append-vocabulary"
 	// R0176EraKey: Every run snapshot carries eventLogSchemaVersion as an integer of at least 2. (persistence.md, The era key)
 	R0176EraKey ID = "openwop.requirement.0176.era-key"
 	// R0176EraKeyDiscovery: The eventLogSchemaVersion of the discovery document, when it is there, equals the one on the snapshots of runs the host creates now. (persistence.md, The era key)
 	R0176EraKeyDiscovery ID = "openwop.requirement.0176.era-key.discovery"
 	// R0176EraStampUniversal: Every run created under major 2 reads with eventLogSchemaVersion 3, whichever workflow it runs and however it ended. (versioning.md, 2.2 eventLogSchemaVersion)
 	R0176EraStampUniversal ID = "openwop.requirement.0176.era-stamp-universal"
+	// R0176ForkAV1RunLegacySubject: run.started of a fork of a run of era 2 without a Subject carries the legacy Subject, with issuer urn:openwop:legacy. (persistence.md, Forking a v1 run)
+	R0176ForkAV1RunLegacySubject ID = "openwop.requirement.0176.fork-a-v1-run.legacy-subject"
+	// R0176ForkAV1RunPrefix: A fork of a run of era 2 begins with the events of the translated source below fromSeq: the same sequence, type, node, cause and payload, whatever clocks and fresh ids add. (persistence.md, Forking a v1 run)
+	R0176ForkAV1RunPrefix ID = "openwop.requirement.0176.fork-a-v1-run.prefix"
+	// R0176PinnedRunDispositionCancelled: A run of era 2 that had not ended and is pinned to a change the host does not implement is cancelled: run.cancelled with reason v1_pin_unsupported and cancelledBy v2-cutover ends its log. (persistence.md, Runs pinned to v1)
+	R0176PinnedRunDispositionCancelled ID = "openwop.requirement.0176.pinned-run-disposition.cancelled"
+	// R0176PinnedRunDispositionContinued: A run of era 2 that had not ended and is pinned to nothing, or only to changes the host still implements, continues. (persistence.md, Runs pinned to v1)
+	R0176PinnedRunDispositionContinued ID = "openwop.requirement.0176.pinned-run-disposition.continued"
+	// R0176UnmappedTypeRefused: Reading a log of era 2 that holds a type outside the codemap and of no registered organisation fails with 500 event_type_unmapped. (persistence.md, The reader rule)
+	R0176UnmappedTypeRefused ID = "openwop.requirement.0176.unmapped-type-refused"
+	// R0176UnmappedTypeRefusedFork: Forking a run of era 2 whose log holds such a type fails with 500 event_type_unmapped. (persistence.md, The reader rule)
+	R0176UnmappedTypeRefusedFork ID = "openwop.requirement.0176.unmapped-type-refused.fork"
+	// R0176V1EventsTranslatedFork: A fork of a run of era 2 holds what it takes over under the version 2 names of the types. (persistence.md, The reader rule)
+	R0176V1EventsTranslatedFork ID = "openwop.requirement.0176.v1-events-translated.fork"
+	// R0176V1EventsTranslatedPoll: pollRunEvents shows every event of a log of era 2 under the version 2 name that the codemap gives its type, for every type the codemap renames. (persistence.md, The reader rule)
+	R0176V1EventsTranslatedPoll ID = "openwop.requirement.0176.v1-events-translated.poll"
+	// R0176V1EventsTranslatedSse: The event stream shows the events of a log of era 2 under the version 2 names of their types. (persistence.md, The reader rule)
+	R0176V1EventsTranslatedSse ID = "openwop.requirement.0176.v1-events-translated.sse"
+	// R0176V1SignedWebhookAccepted: A receiver of the host accepts a delivery that carries the X-openwop family alone, signed with v1, and refuses it when a byte, the time or the algorithm is not as signed. (webhooks.md, Dual emission through the overlap)
+	R0176V1SignedWebhookAccepted ID = "openwop.requirement.0176.v1-signed-webhook-accepted"
+	// R0176V1SignedWebhookAcceptedFacet: webhooks.signatureAlgorithms lists v1. (webhooks.md, Surfaces)
+	R0176V1SignedWebhookAcceptedFacet ID = "openwop.requirement.0176.v1-signed-webhook-accepted.facet"
+	// R0176VendorTypePassthrough: A type of a registered organisation in a log of era 2 is read under its own name. (persistence.md, The codemap is data)
+	R0176VendorTypePassthrough ID = "openwop.requirement.0176.vendor-type-passthrough"
 	// R0176WellKnownOneResourceV2Representation: GET /.well-known/openwop with OpenWOP-Version: 2 answers 200 application/json with the major-2 document: it has protocolVersions with a 2.x version in it and preferredVersion, and no member that only version 1 knows. (capabilities.md, 1. One well-known resource)
 	R0176WellKnownOneResourceV2Representation ID = "openwop.requirement.0176.well-known-one-resource.v2-representation"
 	// R0182RunListCursorRefused: A listRuns cursor the host did not mint is refused with 400 validation_error. (runs.md, List)
@@ -270,10 +516,28 @@ const (
 	R0187BoundIdKindsWebhook ID = "openwop.requirement.0187.bound-id-kinds.webhook"
 	// R0187BoundIdKindsWebhookEmitted: The webhookId that registerWebhook answers with is tenant-bound and carries the caller's tenant. (identity.md, 5. Identifier grammars)
 	R0187BoundIdKindsWebhookEmitted ID = "openwop.requirement.0187.bound-id-kinds.webhook-emitted"
+	// R0188DeadLetterContentFree: A dead-letter record carries nothing of the delivered body or headers, and not the secret. (webhooks.md, Dead letters)
+	R0188DeadLetterContentFree ID = "openwop.requirement.0188.dead-letter-content-free"
+	// R0188DeadLetterRead: GET /webhooks/{webhookId}/dead-letters answers with a page of records whose ids are bound to the caller's tenant. (webhooks.md, Dead letters)
+	R0188DeadLetterRead ID = "openwop.requirement.0188.dead-letter-read"
 	// R0194TerminalOnce: The log of a run that ended holds exactly one of run.completed, run.failed and run.cancelled, and after it no run.started, run.resumed, run.resume-started, run.paused, run.restored-from-snapshot, node.* or interrupt.* event. (events.md, The terminal event)
 	R0194TerminalOnce ID = "openwop.requirement.0194.terminal-once"
 	// R0194TerminalOnceDuplicateDelivery: Accepted work that is delivered again, while the run executes or after its end, adds no forward-execution event: the log keeps one terminal event with none of the forbidden types after it. (events.md, The terminal event)
 	R0194TerminalOnceDuplicateDelivery ID = "openwop.requirement.0194.terminal-once.duplicate-delivery"
+	// R0196CallbackUrlGuarded: A host that advertises interrupt.callbackDelivery refuses a createRun whose callbackUrl is plain http or leads to a loopback, private, link-local or metadata address, in whatever spelling, with 400 validation_error and details.field callbackUrl, and creates no run. (interrupt.md, Callback delivery)
+	R0196CallbackUrlGuarded ID = "openwop.requirement.0196.callback-url-guarded"
+	// R0201DeliverySigned: A delivery to a subscription that opted in carries the OpenWOP headers as ever, and webhook-id, webhook-timestamp and a webhook-signature that verifies over id, time and exact body under the decoded secret. (webhooks.md, Standard Webhooks)
+	R0201DeliverySigned ID = "openwop.requirement.0201.delivery-signed"
+	// R0201EndpointVerification: An opt-in is accepted only when the endpoint answers the verification request with a 2xx whose challenge is the one sent; otherwise it is refused with 400 webhook_endpoint_unverified and nothing is subscribed. (webhooks.md, Standard Webhooks)
+	R0201EndpointVerification ID = "openwop.requirement.0201.endpoint-verification"
+	// R0201MessageIdStable: webhook-id is the same on every attempt of one delivery, and another for every other event and subscription. (webhooks.md, Standard Webhooks)
+	R0201MessageIdStable ID = "openwop.requirement.0201.message-id-stable"
+	// R0201OptInOnly: A subscription that did not opt in is not verified, and its deliveries carry no webhook- header. (webhooks.md, Standard Webhooks)
+	R0201OptInOnly ID = "openwop.requirement.0201.opt-in-only"
+	// R0201RegistrationValidated: An opt-in to standard-webhooks-1 without v1, with a value twice or unlisted, or without a whsec_ secret of 24 to 64 bytes, is refused with 400 validation_error; a valid one is answered with the applied list. (webhooks.md, Standard Webhooks)
+	R0201RegistrationValidated ID = "openwop.requirement.0201.registration-validated"
+	// R0201SecretRotation: During the overlap after a rotation webhook-signature has one entry under each secret and OpenWOP-Signature stays on the previous one; afterwards only the new secret signs. (webhooks.md, Standard Webhooks)
+	R0201SecretRotation ID = "openwop.requirement.0201.secret-rotation"
 	// R0205ArtifactA2aShape: An artifact served as application/a2a+json satisfies the artifact schema: an artifactId and at least one part that holds exactly one of text, raw, url and data. (runs.md, Artifacts)
 	R0205ArtifactA2aShape ID = "openwop.requirement.0205.artifact-a2a-shape"
 	// R0205ArtifactIdMatchesPath: The artifactId of an artifact served as application/a2a+json is the one of the path. (runs.md, Artifacts)
@@ -292,6 +556,46 @@ const (
 	R0213LastEventIdExclusiveCursor ID = "openwop.requirement.0213.last-event-id-exclusive-cursor"
 	// R0213LastEventIdMalformed: A Last-Event-ID that is not a non-negative integer should be refused 400 validation_error. (events.md, Resuming with Last-Event-ID)
 	R0213LastEventIdMalformed ID = "openwop.requirement.0213.last-event-id-malformed"
+	// R0213ResolveAfterCancel: A run-scoped resolve of an interrupt whose run was cancelled while it waited is refused with 409 interrupt_already_resolved. (errors.md, One code per state)
+	R0213ResolveAfterCancel ID = "openwop.requirement.0213.resolve-after-cancel"
+	// R0213ResolveAfterComplete: A second run-scoped resolve of an interrupt whose run has completed is refused with 409 interrupt_already_resolved. (errors.md, One code per state)
+	R0213ResolveAfterComplete ID = "openwop.requirement.0213.resolve-after-complete"
+	// R0213ResolveUnknownRun: A resolve of an interrupt of a run that does not exist is refused with 404 not_found. (errors.md, One code per state)
+	R0213ResolveUnknownRun ID = "openwop.requirement.0213.resolve-unknown-run"
+	// ReplayBranchOverlay: A branch has the members of its runOptionsOverlay, and the source keeps its own. (replay.md, Modes)
+	ReplayBranchOverlay ID = "openwop.requirement.replay.branch-overlay"
+	// ReplayDivergedContinues: A replay that has diverged goes on to its end. (replay.md, Divergence)
+	ReplayDivergedContinues ID = "openwop.requirement.replay.diverged-continues"
+	// ReplayDivergedReported: Where a replayed node produces another event than the source has, the fork records replay.diverged, which names the event of the source; a replay that reproduces its source records none. (replay.md, Divergence)
+	ReplayDivergedReported ID = "openwop.requirement.replay.diverged-reported"
+	// ReplayDivergedStreamed: replay.diverged is in the stream of the fork in debug mode. (replay.md, Divergence)
+	ReplayDivergedStreamed ID = "openwop.requirement.replay.diverged-streamed"
+	// ReplayEffectNotSentAgain: A replay sends nothing to the outside that its source sent. (replay.md, Suppression)
+	ReplayEffectNotSentAgain ID = "openwop.requirement.replay.effect-not-sent-again"
+	// ReplayForkBeyondTerminal: A fromSeq beyond the terminal event of the source is refused with 422 fork_point_invalid, also where the compensation of the run went on in its log after that event. (replay.md, The surface)
+	ReplayForkBeyondTerminal ID = "openwop.requirement.replay.fork-beyond-terminal"
+	// ReplayFromSeqOutOfRange: forkRun refuses a fromSeq that can be no sequence, such as -1, with 400 validation_error. (replay.md, The surface)
+	ReplayFromSeqOutOfRange ID = "openwop.requirement.replay.from-seq-out-of-range"
+	// ReplayInterruptShortCircuits: A replay of a run whose interrupt was resolved takes the recorded resolution: it does not wait, and requests no interrupt of its own. (replay.md, Determinism caveats)
+	ReplayInterruptShortCircuits ID = "openwop.requirement.replay.interrupt-short-circuits"
+	// ReplayNondeterminismReplayed: A replay reads the values its source recorded of the declared nondeterministic sources, and draws none anew. (replay.md, Declared nondeterminism)
+	ReplayNondeterminismReplayed ID = "openwop.requirement.replay.nondeterminism-replayed"
+	// ReplayOutcomeOrdinal: The n-th execution of a node with an effect takes the n-th recorded outcome of the source: one beyond those recorded fails with replay_source_missing. (replay.md, Suppression)
+	ReplayOutcomeOrdinal ID = "openwop.requirement.replay.outcome-ordinal"
+	// ReplayPrefixEnvelope: Below fromSeq a fork has the events of its source member for member: only the run, the ids that are minted afresh, and clock readings may differ, and a cause points to the same event. (replay.md, Byte-equivalence of the prefix)
+	ReplayPrefixEnvelope ID = "openwop.requirement.replay.prefix-envelope"
+	// ReplayPureNodesLive: A replay executes a node without effects again: its outcome is what the node makes of its inputs, not what the source recorded. (replay.md, Suppression)
+	ReplayPureNodesLive ID = "openwop.requirement.replay.pure-nodes-live"
+	// ReplayRecordedOutcome: A node with an effect has in a replay the outcome that the source recorded, its outputs as they were. (replay.md, Suppression)
+	ReplayRecordedOutcome ID = "openwop.requirement.replay.recorded-outcome"
+	// ReplaySourceMissing: A replay that reaches an effect without a recorded outcome is created with 201 and fails that node with replay_source_missing, completing it with nothing made up. (replay.md, Suppression)
+	ReplaySourceMissing ID = "openwop.requirement.replay.source-missing"
+	// ReplaySourceMissingNoEffect: A replay that reaches an effect without a recorded outcome does not perform it. (replay.md, Suppression)
+	ReplaySourceMissingNoEffect ID = "openwop.requirement.replay.source-missing-no-effect"
+	// ReplaySourceNotVisible: forkRun of a run that is not there for the caller answers 404. (replay.md, The surface)
+	ReplaySourceNotVisible ID = "openwop.requirement.replay.source-not-visible"
+	// ReplayVersionPin: A replay takes the branch of a version decision that its source recorded, also where a new run would take another. (replay.md, Determinism caveats)
+	ReplayVersionPin ID = "openwop.requirement.replay.version-pin"
 	// RunsAncestry: On a host that advertises ancestryEndpointSupported, getRunAncestry of a run that nothing dispatched has parent null and the advertised hostId, and of a child run it names the parent run, its host and the cause. (runs.md, Diff and ancestry)
 	RunsAncestry ID = "openwop.requirement.runs.ancestry"
 	// RunsAnnotationNotCopied: An annotation makes no difference in a diff of the annotated run, and a fork of it has none. (runs.md, Annotations)
@@ -310,6 +614,8 @@ const (
 	RunsCallbackUrlRefusal ID = "openwop.requirement.runs.callback-url-refusal"
 	// RunsCancelCascade: Cancelling a run cancels the child run one of its nodes waits for: the child ends cancelled within five seconds of its parent, and its run.cancelled has reason parent-cancelled and the parent's id in parentRunId. (runs.md, Cancel)
 	RunsCancelCascade ID = "openwop.requirement.runs.cancel-cascade"
+	// RunsCancelKeepsCompensation: Cancelling a run while its compensation is under way does not end it unsaid: the unwind comes to an end, is held for an operator, or is recorded as paused. (runs.md, Cancel)
+	RunsCancelKeepsCompensation ID = "openwop.requirement.runs.cancel-keeps-compensation"
 	// RunsCancelRace: Two cancels of one run at the same time are each answered with 200 or with 409 run_terminal, at least one with 200, and the log holds one run.cancelled. (runs.md, Cancel)
 	RunsCancelRace ID = "openwop.requirement.runs.cancel-race"
 	// RunsCapabilityRequiredRefused: A create of a workflow that references a reserved node type whose capability the host does not advertise is refused with 422 capability_required and makes no run. (runs.md, Refusals)
@@ -410,6 +716,30 @@ const (
 	RunsStartEventOwner ID = "openwop.requirement.runs.start-event-owner"
 	// RunsWorkflowRequired: A createRun body without mode and without workflowId is refused with 400 validation_error. (runs.md, Create)
 	RunsWorkflowRequired ID = "openwop.requirement.runs.workflow-required"
+	// SecurityDefaultsCompensationAttempts: An inverse action that fails is tried again within its bounds, and the projection names every attempt at it by node and number with its outcome. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationAttempts ID = "openwop.requirement.security-defaults.compensation-attempts"
+	// SecurityDefaultsCompensationDependencyGraph: Under dependency-graph no inverse action starts before those of the effects that depend on its own have ended. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationDependencyGraph ID = "openwop.requirement.security-defaults.compensation-dependency-graph"
+	// SecurityDefaultsCompensationManual: A host with manualIntervention records an unwind that needs an operator as manual and keeps its plan. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationManual ID = "openwop.requirement.security-defaults.compensation-manual"
+	// SecurityDefaultsCompensationOrderingModels: compensation.orderingModels lists reverse-completion. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationOrderingModels ID = "openwop.requirement.security-defaults.compensation-ordering-models"
+	// SecurityDefaultsCompensationPlanFirst: The plan is recorded before its first inverse action is under way. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationPlanFirst ID = "openwop.requirement.security-defaults.compensation-plan-first"
+	// SecurityDefaultsCompensationReplayNoRefire: A replay of a run that was compensated performs no inverse action. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationReplayNoRefire ID = "openwop.requirement.security-defaults.compensation-replay-no-refire"
+	// SecurityDefaultsCompensationRetryIdentity: Every attempt at one inverse action shows the provider the same key, another than the effect it undoes and than any other inverse action. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationRetryIdentity ID = "openwop.requirement.security-defaults.compensation-retry-identity"
+	// SecurityDefaultsCompensationReverseCompletion: Under reverse-completion the plan and the inverse actions go from the effect that completed last to the one that completed first, each after the one before it ended. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationReverseCompletion ID = "openwop.requirement.security-defaults.compensation-reverse-completion"
+	// SecurityDefaultsCompensationRollup: compensationStatus of the snapshot and status of the projection agree, and report an unwind that undid only some effects as partial. (security-defaults.md, Compensation)
+	SecurityDefaultsCompensationRollup ID = "openwop.requirement.security-defaults.compensation-rollup"
+	// SecurityDefaultsOnwardHopDelivery: No credential that the host received, in a header or in a body, is in a webhook delivery or a callback. (security-defaults.md, Onward hops)
+	SecurityDefaultsOnwardHopDelivery ID = "openwop.requirement.security-defaults.onward-hop-delivery"
+	// SecurityDefaultsOnwardHopEffect: An effect carries no credential that the host received. (security-defaults.md, Onward hops)
+	SecurityDefaultsOnwardHopEffect ID = "openwop.requirement.security-defaults.onward-hop-effect"
+	// SecurityDefaultsRelaxedSurfaceUnadvertised: The discovery document advertises no surface an obligation of which is recorded as relaxed. (security-defaults.md, The rule)
+	SecurityDefaultsRelaxedSurfaceUnadvertised ID = "openwop.requirement.security-defaults.relaxed-surface-unadvertised"
 	// VersioningEngineVersionInteger: Wherever a host writes engineVersion, in the discovery root, in a snapshot, in an event or in the payload of run.started, it is an integer of at least 0. (versioning.md, 2.1 engineVersion)
 	VersioningEngineVersionInteger ID = "openwop.requirement.versioning.engine-version-integer"
 	// VersioningPageUnversioned: An answer on an operation's path that is no protocol response carries no OpenWOP-Version and is not application/json; an answer that carries the header is the operation's. (versioning.md, 1.4 The response header)
@@ -418,4 +748,104 @@ const (
 	VersioningProtocolClientServed ID = "openwop.requirement.versioning.protocol-client-served"
 	// VersioningSingleMajorTwin: On a host whose protocolVersions list one major only, a protocolVersion in the discovery root equals preferredVersion. (versioning.md, 1.1 Advertisement)
 	VersioningSingleMajorTwin ID = "openwop.requirement.versioning.single-major-twin"
+	// WebhooksAtLeastOnce: Every matching event of a run is delivered at least once, also where an earlier one fails at first. (webhooks.md, Durability)
+	WebhooksAtLeastOnce ID = "openwop.requirement.webhooks.at-least-once"
+	// WebhooksBranchDelivered: The events that a branch fork adds after its fork point are delivered. (webhooks.md, Replay)
+	WebhooksBranchDelivered ID = "openwop.requirement.webhooks.branch-delivered"
+	// WebhooksConnectionFails: A delivery whose connection is closed without an answer has failed and is attempted again. (webhooks.md, Durability)
+	WebhooksConnectionFails ID = "openwop.requirement.webhooks.connection-fails"
+	// WebhooksDeadLetterCursor: A cursor that the host did not mint for the subscription is refused with 400 validation_error. (webhooks.md, Dead letters)
+	WebhooksDeadLetterCursor ID = "openwop.requirement.webhooks.dead-letter-cursor"
+	// WebhooksDeadLetterForeign: The dead letters of another tenant's subscription are refused with 403 id_tenant_mismatch, whether it exists or not. (webhooks.md, Dead letters)
+	WebhooksDeadLetterForeign ID = "openwop.requirement.webhooks.dead-letter-foreign"
+	// WebhooksDeadLetterPages: limit bounds a page of dead letters, is clamped to deadLetter.maxPageSize, and nextCursor leads through every record once, newest first. (webhooks.md, Dead letters)
+	WebhooksDeadLetterPages ID = "openwop.requirement.webhooks.dead-letter-pages"
+	// WebhooksDeadLetterRetention: expiresAt of a dead letter is deadLetteredAt plus deadLetter.retentionDays. (webhooks.md, Dead letters)
+	WebhooksDeadLetterRetention ID = "openwop.requirement.webhooks.dead-letter-retention"
+	// WebhooksDeadLetterUnregistered: The dead letters of a subscription that was unregistered, or never minted, are 404 not_found. (webhooks.md, Dead letters)
+	WebhooksDeadLetterUnregistered ID = "openwop.requirement.webhooks.dead-letter-unregistered"
+	// WebhooksDeliveryHeaders: Every delivery carries the five OpenWOP headers: the subscription id, the type of the event, the time of signing, a signature and the algorithm v1. (webhooks.md, Headers)
+	WebhooksDeliveryHeaders ID = "openwop.requirement.webhooks.delivery-headers"
+	// WebhooksDeliveryRunId: The runId of the envelope is tenant-bound and equals that of the event and of the responses about the run. (webhooks.md, Delivery)
+	WebhooksDeliveryRunId ID = "openwop.requirement.webhooks.delivery-run-id"
+	// WebhooksDeliverySignature: OpenWOP-Signature is sha256= and the hex HMAC-SHA256, under the subscription's own secret, of the timestamp, a dot and the exact bytes of the body. (webhooks.md, Headers)
+	WebhooksDeliverySignature ID = "openwop.requirement.webhooks.delivery-signature"
+	// WebhooksDeliveryTimestamp: OpenWOP-Timestamp is in Unix seconds and no more than five minutes from the time an attempt arrives. (webhooks.md, Headers)
+	WebhooksDeliveryTimestamp ID = "openwop.requirement.webhooks.delivery-timestamp"
+	// WebhooksDualEmission: A host of both majors sends every OpenWOP webhook header also under its X-openwop name with the same value. (webhooks.md, Dual emission through the overlap)
+	WebhooksDualEmission ID = "openwop.requirement.webhooks.dual-emission"
+	// WebhooksEgressMapped: An IPv4-mapped IPv6 address is judged by the IPv4 address in it, whatever its spelling: refused where that is private, accepted where it is public. (webhooks.md, Egress)
+	WebhooksEgressMapped ID = "openwop.requirement.webhooks.egress-mapped"
+	// WebhooksEgressSpecialPurpose: A url that leads to a range the IANA registries mark not globally reachable is refused. (webhooks.md, Egress)
+	WebhooksEgressSpecialPurpose ID = "openwop.requirement.webhooks.egress-special-purpose"
+	// WebhooksEgressTranslated: An address that carries an IPv4 address in a translation form is judged by it: refused where that is private, accepted where it is public. (webhooks.md, Egress)
+	WebhooksEgressTranslated ID = "openwop.requirement.webhooks.egress-translated"
+	// WebhooksEventVerbatim: The event of a delivery is the event of the run's log: its type, eventId, sequence and payload are the same. (webhooks.md, Delivery)
+	WebhooksEventVerbatim ID = "openwop.requirement.webhooks.event-verbatim"
+	// WebhooksEventsFilter: A subscription receives events of the types it lists and no others. (webhooks.md, Surfaces)
+	WebhooksEventsFilter ID = "openwop.requirement.webhooks.events-filter"
+	// WebhooksEventsNonempty: A registration whose events is missing or empty is refused with 400 validation_error. (webhooks.md, Surfaces)
+	WebhooksEventsNonempty ID = "openwop.requirement.webhooks.events-nonempty"
+	// WebhooksEventsV2Names: A registration for a type that is no event type of version 2 is refused with 400 validation_error. (webhooks.md, Surfaces)
+	WebhooksEventsV2Names ID = "openwop.requirement.webhooks.events-v2-names"
+	// WebhooksIsolation: A subscription whose receiver does not answer holds up no delivery of another. (webhooks.md, Delivery isolation)
+	WebhooksIsolation ID = "openwop.requirement.webhooks.isolation"
+	// WebhooksIsolationEight: Deliveries start while eight other subscriptions have attempts that their receivers have not answered. (webhooks.md, Delivery isolation)
+	WebhooksIsolationEight ID = "openwop.requirement.webhooks.isolation-eight"
+	// WebhooksMessageIdRestart: An attempt that is made after the host was restarted carries the webhook-id of the attempts before. (webhooks.md, Standard Webhooks)
+	WebhooksMessageIdRestart ID = "openwop.requirement.webhooks.message-id-restart"
+	// WebhooksOutlastsRestart: A subscription, and a delivery whose attempt was under way, outlast the host: after a kill and a restart the delivery is attempted again, and later events are delivered. (webhooks.md, Durability)
+	WebhooksOutlastsRestart ID = "openwop.requirement.webhooks.outlasts-restart"
+	// WebhooksRedirectFails: A delivery that is answered with a redirect has failed and is attempted again. (webhooks.md, Durability)
+	WebhooksRedirectFails ID = "openwop.requirement.webhooks.redirect-fails"
+	// WebhooksRedirectNotFollowed: No delivery follows a redirect. (webhooks.md, Egress)
+	WebhooksRedirectNotFollowed ID = "openwop.requirement.webhooks.redirect-not-followed"
+	// WebhooksRegistered: registerWebhook answers 201 with the webhookId of the subscription. (webhooks.md, Surfaces)
+	WebhooksRegistered ID = "openwop.requirement.webhooks.registered"
+	// WebhooksRegistrationClosed: A registration with a member registerWebhook does not define is refused with 400 validation_error. (webhooks.md, Surfaces)
+	WebhooksRegistrationClosed ID = "openwop.requirement.webhooks.registration-closed"
+	// WebhooksRegistrationIdempotent: A registration that is repeated with its Idempotency-Key is answered with the same webhookId, is not verified again and makes no second subscription. (webhooks.md, Surfaces)
+	WebhooksRegistrationIdempotent ID = "openwop.requirement.webhooks.registration-idempotent"
+	// WebhooksRetryBackoff: Where retryPolicy.backoff is fixed or exponential, a retry comes 5 ms or more after the failed attempt; under exponential the last gaps of several deliveries are 1.5 times the first or more, on average or at the least. (webhooks.md, Durability)
+	WebhooksRetryBackoff ID = "openwop.requirement.webhooks.retry-backoff"
+	// WebhooksRetryMaxAttempts: A delivery that keeps failing is attempted as often as retryPolicy.maxAttempts says, and not once more. (webhooks.md, Durability)
+	WebhooksRetryMaxAttempts ID = "openwop.requirement.webhooks.retry-max-attempts"
+	// WebhooksRetrySameEvent: Every attempt of a delivery carries the same event, and each is signed so that it verifies. (webhooks.md, Durability)
+	WebhooksRetrySameEvent ID = "openwop.requirement.webhooks.retry-same-event"
+	// WebhooksRotationRefused: A rotation is refused with 403 id_tenant_mismatch for another tenant's subscription, 404 not_found for an unknown one, and 400 validation_error for one that did not opt in or a secret of another form. (webhooks.md, Standard Webhooks)
+	WebhooksRotationRefused ID = "openwop.requirement.webhooks.rotation-refused"
+	// WebhooksRotationResponse: rotateWebhookSecret answers 200 with rotatedAt and, overlapSeconds later, previousSecretExpiresAt, and without any secret. (webhooks.md, Standard Webhooks)
+	WebhooksRotationResponse ID = "openwop.requirement.webhooks.rotation-response"
+	// WebhooksRotationTwice: A second rotation during an overlap retires the oldest secret at once, so that no delivery has more than two entries. (webhooks.md, Standard Webhooks)
+	WebhooksRotationTwice ID = "openwop.requirement.webhooks.rotation-twice"
+	// WebhooksScope: registerWebhook, unregisterWebhook and rotateWebhookSecret by a key without webhooks:manage are refused with 403. (webhooks.md, Surfaces)
+	WebhooksScope ID = "openwop.requirement.webhooks.scope"
+	// WebhooksSecretGenerated: A registration without a secret is answered with one in the 201, and deliveries are signed with it. (webhooks.md, Surfaces)
+	WebhooksSecretGenerated ID = "openwop.requirement.webhooks.secret-generated"
+	// WebhooksSecretNotEchoed: A secret that the caller supplied does not come back in the 201. (webhooks.md, Surfaces)
+	WebhooksSecretNotEchoed ID = "openwop.requirement.webhooks.secret-not-echoed"
+	// WebhooksSecretReturnedOnce: No response but the 201 of the registration, and no delivery, carries the secret. (webhooks.md, Surfaces)
+	WebhooksSecretReturnedOnce ID = "openwop.requirement.webhooks.secret-returned-once"
+	// WebhooksStandardUnadvertised: A host that does not list standard-webhooks-1 refuses an opt-in with 400 validation_error. (webhooks.md, Standard Webhooks)
+	WebhooksStandardUnadvertised ID = "openwop.requirement.webhooks.standard-unadvertised"
+	// WebhooksTagsNarrow: A subscription with tags receives events of runs whose tags overlap them, and of no others. (webhooks.md, Surfaces)
+	WebhooksTagsNarrow ID = "openwop.requirement.webhooks.tags-narrow"
+	// WebhooksTenantIsolation: A subscription receives no event of another tenant's run. (webhooks.md, Surfaces)
+	WebhooksTenantIsolation ID = "openwop.requirement.webhooks.tenant-isolation"
+	// WebhooksUnprojectableDeadLettered: An event of a version 1 log that cannot be projected is dead-lettered with the reason payload_unprojectable, and never retried. (webhooks.md, Durability)
+	WebhooksUnprojectableDeadLettered ID = "openwop.requirement.webhooks.unprojectable-dead-lettered"
+	// WebhooksUnregisterEndsDeliveries: After a 204 from unregisterWebhook no event that comes later is delivered. (webhooks.md, Unregister)
+	WebhooksUnregisterEndsDeliveries ID = "openwop.requirement.webhooks.unregister-ends-deliveries"
+	// WebhooksUnregisterEndsRetries: After a 204 from unregisterWebhook no retry that was already scheduled is made. (webhooks.md, Unregister)
+	WebhooksUnregisterEndsRetries ID = "openwop.requirement.webhooks.unregister-ends-retries"
+	// WebhooksUnregisterForeign: unregisterWebhook by a caller of another tenant is refused with 403 id_tenant_mismatch and leaves the subscription in force. (webhooks.md, Surfaces)
+	WebhooksUnregisterForeign ID = "openwop.requirement.webhooks.unregister-foreign"
+	// WebhooksUnregisterUnknown: unregisterWebhook answers 204, and 404 not_found for the same id afterwards and for one of the caller's tenant that was never minted. (webhooks.md, Surfaces)
+	WebhooksUnregisterUnknown ID = "openwop.requirement.webhooks.unregister-unknown"
+	// WebhooksVerificationRedirect: A redirect answers no verification request and is not followed. (webhooks.md, Standard Webhooks)
+	WebhooksVerificationRedirect ID = "openwop.requirement.webhooks.verification-redirect"
+	// WebhooksVerificationRequest: The verification request is one POST of the verification body, signed as a delivery under the supplied secret, with a fresh challenge and without OpenWOP-Event-Type. (webhooks.md, Standard Webhooks)
+	WebhooksVerificationRequest ID = "openwop.requirement.webhooks.verification-request"
+	// WebhooksWorkspacePresent: workspaceId is in a delivery exactly when the run's owner has a workspace, and is that workspace. (webhooks.md, Delivery)
+	WebhooksWorkspacePresent ID = "openwop.requirement.webhooks.workspace-present"
 )

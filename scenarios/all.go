@@ -11,5 +11,5 @@ import (
 
 // All returns every scenario, in the order of the documents they come from.
 func All() []harness.Scenario {
-	return slices.Concat(discoveryScenarios(), runScenarios(), controlScenarios(), contractScenarios(), streamScenarios())
+	return slices.Concat(discoveryScenarios(), runScenarios(), controlScenarios(), contractScenarios(), webhookScenarios(), streamScenarios(), interruptScenarios(), effectScenarios(), eraScenarios())
 }

@@ -30,7 +30,6 @@ func contractScenarios() []harness.Scenario {
 		configurableSchema(),
 		metadataInert(),
 		boundIDKinds(),
-		webhookEgress(),
 		idempotencyInFlight(),
 		idempotencyScope(),
 		durabilityRecovery(),

@@ -3,8 +3,10 @@ package scenarios
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"wopcert/harness"
+	"wopcert/harness/receiver"
 	"wopcert/requirements"
 )
 
@@ -12,42 +14,64 @@ import (
 // take the order. It is no operation of the protocol.
 const durabilityHook = "/host/durability/kill"
 
-// durabilityRecovery: idempotency.md, "Layer 2: effect identity".
-func durabilityRecovery() harness.Scenario {
-	return harness.Scenario{
-		ID:       "v2-durability-recovery",
-		Title:    "Work that is delivered twice has its effects once",
-		Document: "idempotency.md",
-		Section:  "Layer 2: effect identity",
-		Gates:    []harness.Gate{harness.Advertises("idempotency"), harness.NeedsFixture(sideEffect)},
-		Tests: []harness.Test{{
-			Name:      "a second delivery during a run and after it",
-			Witnesses: []requirements.ID{requirements.R0158DuplicateDelivery},
-			Run: func(t *harness.T) {
-				id := startRun(t, object{"workflowId": sideEffect, "inputs": object{"delayMs": 200}})
-				switch r := deliverTwice(t, id); r.Status {
-				case http.StatusAccepted:
-				case http.StatusNotFound, http.StatusMethodNotAllowed:
-					t.Inapplicable(requirements.R0158DuplicateDelivery, "the host has no durability hook: %s", answered(r))
-					return
-				case http.StatusBadRequest, http.StatusUnprocessableEntity:
-					t.Inapplicable(requirements.R0158DuplicateDelivery, "the host's durability hook takes another request: %s", answered(r))
-					return
-				default:
-					t.Abort("the durability hook answered %s", answered(r))
-				}
-				if l := readLog(t, id, settle); len(eventsOfType(l.events, "run.completed")) == 0 {
-					t.Abort("the run with an effect did not complete: it has status %q", l.status)
-				}
-				deliverTwice(t, id)
-				effects := effectsOf(t, id)
-				if len(effects) == 0 {
-					t.Abort("the host reports no effect of the run")
-				}
-				t.Expect(requirements.R0158DuplicateDelivery, effectsOnce(effects))
-			},
-		}},
+// duplicateDelivery delivers the work of a run again, while it executes and
+// after its end.
+func duplicateDelivery(t *harness.T) {
+	id := startRun(t, object{"workflowId": sideEffect, "inputs": object{"delayMs": 200}})
+	if why := unhooked(t, deliverTwice(t, id)); why != "" {
+		t.Inapplicable(requirements.R0158DuplicateDelivery, "%s", why)
+		return
 	}
+	if l := readLog(t, id, settle); len(eventsOfType(l.events, "run.completed")) == 0 {
+		t.Abort("the run with an effect did not complete: it has status %q", l.status)
+	}
+	deliverTwice(t, id)
+	effects := effectsOf(t, id)
+	if len(effects) == 0 {
+		t.Abort("the host reports no effect of the run")
+	}
+	t.Expect(requirements.R0158DuplicateDelivery, effectsOnce(effects))
+}
+
+// unhooked is why a host cannot be told to deliver work again, "" where it can.
+// The test ends when the hook is there and fails.
+func unhooked(t *harness.T, r *harness.Response) string {
+	switch r.Status {
+	case http.StatusAccepted:
+		return ""
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return "the host has no durability hook: " + answered(r)
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return "the host's durability hook takes another request: " + answered(r)
+	}
+	t.Abort("the durability hook answered %s", answered(r))
+	return ""
+}
+
+// duplicateAtProvider delivers the work of a run again while its effect is
+// under way and after it, and counts what the provider sees.
+func duplicateAtProvider(t *harness.T) {
+	e := t.Endpoint(func(receiver.Attempt) receiver.Answer {
+		answer := done()
+		answer.Delay = 150 * time.Millisecond
+		return answer
+	})
+	id := startRun(t, object{"workflowId": httpEffect, "inputs": object{"url": e.URL()}})
+	ctx, cancel := patience(t)
+	defer cancel()
+	if _, ok := e.Wait(ctx, 1); !ok {
+		t.Abort("nothing of a run of %s reached the provider", httpEffect)
+	}
+	if why := unhooked(t, deliverTwice(t, id)); why != "" {
+		t.Inapplicable(requirements.R0158DuplicateDelivery, "%s", why)
+		return
+	}
+	if l := readLog(t, id, settle); len(eventsOfType(l.events, "run.completed")) == 0 {
+		t.Abort("the run with an effect did not complete: it has status %q", l.status)
+	}
+	deliverTwice(t, id)
+	waitPast(t, id, highest(wholeLog(t, id).events), time.Now().Add(300*time.Millisecond))
+	t.Expect(requirements.R0158DuplicateDelivery, harness.That(e.Count() == 1, "one request of the effect at the provider", "%d", e.Count()))
 }
 
 // deliverTwice asks a host to deliver the accepted work of a run again.

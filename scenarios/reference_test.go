@@ -11,6 +11,8 @@ import (
 
 	"wopcert/bundle"
 	"wopcert/harness"
+	"wopcert/harness/receiver"
+	"wopcert/internal/testnet"
 	referencehost "wopcert/reference-host"
 )
 
@@ -18,21 +20,21 @@ import (
 // credentials of two tenants, of a reader and of a production client.
 func certified(t *testing.T, config referencehost.Config, scenarios []harness.Scenario) *harness.Results {
 	t.Helper()
+	target, err := receiver.Start(*testnet.Config())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, target.Close()) })
+	testnet.Connect(&config, target)
 	server, err := referencehost.Listen(t.Context(), referencehost.DefaultAddr, config)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	results, err := harness.Run(ctx, harness.Options{
-		BaseURL: server.URL(),
-		Credentials: harness.Credentials{
-			Primary:     server.Key(referencehost.KeyTenantA),
-			OtherTenant: server.Key(referencehost.KeyTenantB),
-			ReadOnly:    server.Key(referencehost.KeyReadOnly),
-			Production:  server.Key(referencehost.KeyProduction),
-		},
+		BaseURL:     server.URL(),
+		Credentials: testnet.Credentials(config), Approver: testnet.Approvers(config),
 		Corpus:    contract(t),
 		Scenarios: scenarios,
+		Receiver:  harness.Receiver{Server: target, Trusted: true},
 	})
 	require.NoError(t, err)
 	assert.Empty(t, results.SuiteFaults)
@@ -46,6 +48,7 @@ func TestReferenceHost(t *testing.T) {
 	t.Parallel()
 	config, err := referencehost.DefaultConfig()
 	require.NoError(t, err)
+	config.Seams = true
 	results := certified(t, config, All())
 	for _, row := range results.Rows {
 		if row.Result == bundle.ExecutedFail || row.Result == bundle.Blocked {

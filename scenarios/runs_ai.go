@@ -29,8 +29,9 @@ func aiOptions() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.RunsCredentialRefRefused},
 				Run: func(t *harness.T) {
 					control(t, harness.Primary, withAI(endingBody(t), nil))
-					r := create(t, withAI(endingBody(t), object{"credentialRef": "wopcert-no-such-provider:none"}))
-					t.Expect(requirements.RunsCredentialRefRefused, r.Refuses("credential_forbidden"))
+					body, tag := tagged(withAI(endingBody(t), object{"credentialRef": "wopcert-no-such-provider:none"}))
+					t.Expect(requirements.RunsCredentialRefRefused, create(t, body).Refuses("credential_forbidden"))
+					t.Expect(requirements.RunsCredentialRefRefused, noRunTagged(t, harness.Primary, tag))
 				},
 			},
 			{

@@ -242,15 +242,15 @@ func TestSwitches(t *testing.T) {
 		"residency off, claimed": {both(switched(families{"dataResidency": nil}), wrapped(constrained, claimed("honored"))), residency,
 			[]string{"runs.residency-not-claimed"}},
 		"feedback and agents off": {switched(families{"feedback": nil, "agents": nil, "runList": nil}), gatedOff, nil},
-		"compensation answers":    {wrapped(seamFront("/runs/{}/compensation", 200, "{}")), gatedOff, []string{"runs.gated-operations-absent"}},
-		"effects as HTML": {wrapped(tamper.Answers(tamper.Op("GET", "/runs/{}/effects"), func(_ *http.Request, a *tamper.Answer) {
+		"compensation answers":    {both(switched(families{"compensation": nil}), wrapped(seamFront("/runs/{}/compensation", 200, "{}"))), gatedOff, []string{"runs.gated-operations-absent"}},
+		"effects as HTML": {both(switched(families{"idempotency": nil}), wrapped(tamper.Answers(tamper.Op("GET", "/runs/{}/effects"), func(_ *http.Request, a *tamper.Answer) {
 			a.Header.Set("Content-Type", "text/html")
 			a.Body = []byte("<p>no</p>")
-		})), gatedOff, []string{"runs.gated-operations-absent"}},
+		}))), gatedOff, []string{"runs.gated-operations-absent"}},
 		"webhooks on":         {webhooks(func(*hooks) {}), hook, nil},
 		"webhooks, egress":    {webhooks(func(*hooks) {}), egress, nil},
 		"webhook id bare":     {webhooks(func(h *hooks) { h.bare = true }), rowsOf(boundIDKinds(), "0187.bound-id-kinds.webhook-emitted"), []string{"0187.bound-id-kinds.webhook-emitted"}},
-		"webhooks, mapped":    {webhooks(func(h *hooks) { h.lax = func(u string) bool { return strings.Contains(u, "::ffff") } }), egress, []string{"0171.webhook-egress-refused"}},
+		"webhooks, loopback":  {webhooks(func(h *hooks) { h.lax = func(u string) bool { return strings.Contains(u, "127.0.0.1") } }), egress, []string{"0171.webhook-egress-refused"}},
 		"twin unequal":        {wrapped(discoveryWith(func(doc object) { doc["protocolVersion"] = "2.99" })), twin, []string{"versioning.single-major-twin"}},
 		"twin equal":          {wrapped(), twin, nil},
 		"an extension":        {wrapped(discoveryWith(func(doc object) { doc["extensions"] = object{"example.note": object{}} })), ext, nil},

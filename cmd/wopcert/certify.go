@@ -15,17 +15,19 @@ import (
 	"wopcert/cmd/internal/certify"
 	"wopcert/corpus"
 	"wopcert/harness"
-	"wopcert/report"
 	"wopcert/scenarios"
 )
 
 // Default environment variables of the credentials.
 const (
-	envAPIKey         = "WOPCERT_API_KEY"
-	envOtherTenantKey = "WOPCERT_OTHER_TENANT_KEY"
-	envReadOnlyKey    = "WOPCERT_READ_ONLY_KEY"
-	envProductionKey  = "WOPCERT_PRODUCTION_KEY"
-	defaultOut        = "wopcert-evidence"
+	envAPIKey            = "WOPCERT_API_KEY"
+	envOtherTenantKey    = "WOPCERT_OTHER_TENANT_KEY"
+	envReadOnlyKey       = "WOPCERT_READ_ONLY_KEY"
+	envProductionKey     = "WOPCERT_PRODUCTION_KEY"
+	envApproverKey       = "WOPCERT_APPROVER_KEY"
+	envSecondApproverKey = "WOPCERT_SECOND_APPROVER_KEY"
+	envOverrideKey       = "WOPCERT_OVERRIDE_KEY"
+	defaultOut           = "wopcert-evidence"
 )
 
 // minKey is the least length of a credential, in bytes. A shorter one would
@@ -38,13 +40,48 @@ type certifyFlags struct {
 	host                                        string
 	referenceHost                               bool
 	apiKeyEnv, otherEnv, readEnv, productionEnv string
+	approverEnv, secondApproverEnv, overrideEnv string
+	approver                                    harness.ApproverRefs
 	signingKey, keyID, hostBuild                string
 	out, config                                 string
+	failOn, expected                            string
+	corpus                                      string
+	watch                                       bool
+	receiver                                    receiverFlags
+	recovery                                    recoveryFlags
+	shard                                       shardFlags
 	scenarios, requirements                     []string
 	profiles, optOuts                           []string
 	parallel                                    int
 	timeout                                     time.Duration
+	hostHint                                    string          // how to name a host, "" for certify's own
 	given                                       map[string]bool // flags on the command line
+}
+
+// defineTarget defines the flags that say which host is meant and what is given for it.
+func (f *certifyFlags) defineTarget(flags *pflag.FlagSet) {
+	flags.StringVar(&f.host, "host", "", "base URL of the host")
+	flags.StringVar(&f.apiKeyEnv, "api-key-env", "", "environment variable that holds the key (default "+envAPIKey+")")
+	flags.StringVar(&f.otherEnv, "other-tenant-key-env", "", "environment variable that holds a key of a second tenant (default "+envOtherTenantKey+")")
+	flags.StringVar(&f.readEnv, "read-only-key-env", "", "environment variable that holds a key that may only read (default "+envReadOnlyKey+")")
+	flags.StringVar(&f.productionEnv, "production-key-env", "", "environment variable that holds a key of the first tenant that is no test key (default "+envProductionKey+")")
+	flags.StringVar(&f.approverEnv, "approver-key-env", "", "environment variable that holds a key of a second principal of the first tenant, who approves (default "+envApproverKey+")")
+	flags.StringVar(&f.secondApproverEnv, "second-approver-key-env", "", "environment variable that holds a key of a third principal of the first tenant (default "+envSecondApproverKey+")")
+	flags.StringVar(&f.overrideEnv, "override-key-env", "", "environment variable that holds a key of the principal whom the host lets override a quorum (default "+envOverrideKey+")")
+	flags.StringVar(&f.approver.Principal, "approver-id", "", "the approver as approversList names it (default: the subjectId that a run of the approver shows)")
+	flags.StringVar(&f.approver.Group, "approver-group", "", "a group the approver is a member of, and the first key's principal is not")
+	flags.StringVar(&f.approver.Role, "approver-role", "", "a role the second approver holds, and the first key's principal does not")
+	flags.StringVar(&f.approver.Override, "override-role", "", "the role that makes the override principal one")
+	f.receiver.define(flags)
+	f.recovery.define(flags)
+	flags.StringVar(&f.signingKey, "signing-key", "", "Ed25519 private key to sign with, PEM PKCS#8 or OpenSSH (default: an ephemeral key, which proves integrity only)")
+	flags.StringVar(&f.keyID, "key-id", "", "id under which the host's discovery document publishes the key")
+	flags.StringArrayVar(&f.scenarios, "scenario", nil, "only scenarios that match this glob (repeatable)")
+	flags.StringArrayVar(&f.requirements, "requirement", nil, "only the scenario of this requirement (repeatable)")
+	flags.StringArrayVar(&f.profiles, "profile", nil, "only the floor of this profile, and ask for its certification (repeatable)")
+	flags.StringArrayVar(&f.optOuts, "opt-out", nil, "leave out a capability family the host does not offer (repeatable)")
+	flags.StringVar(&f.corpus, "corpus", "", "folder of an installed "+corpus.PackageName+", whose schemas and version take the place of this program's own")
+	flags.StringVar(&f.config, "config", "", "configuration file (default "+certify.DefaultConfig+" when it exists)")
 }
 
 func certifyCommand(s streams) *cobra.Command {
@@ -61,23 +98,16 @@ certified, 1 that a requirement failed or a profile asked for is not certified,
 		Args: cobra.NoArgs,
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.host, "host", "", "base URL of the host to certify")
+	f.defineTarget(flags)
 	flags.BoolVar(&f.referenceHost, "reference-host", false, "certify the bundled reference host instead")
-	flags.StringVar(&f.apiKeyEnv, "api-key-env", "", "environment variable that holds the key (default "+envAPIKey+")")
-	flags.StringVar(&f.otherEnv, "other-tenant-key-env", "", "environment variable that holds a key of a second tenant (default "+envOtherTenantKey+")")
-	flags.StringVar(&f.readEnv, "read-only-key-env", "", "environment variable that holds a key that may only read (default "+envReadOnlyKey+")")
-	flags.StringVar(&f.productionEnv, "production-key-env", "", "environment variable that holds a key of the first tenant that is no test key (default "+envProductionKey+")")
-	flags.StringVar(&f.signingKey, "signing-key", "", "Ed25519 private key to sign with, PEM PKCS#8 or OpenSSH (default: an ephemeral key, which proves integrity only)")
-	flags.StringVar(&f.keyID, "key-id", "", "id under which the host's discovery document publishes the key")
 	flags.StringVar(&f.hostBuild, "host-build", "", "build the evidence is about: image-digest:ID, commit:ID or artifact-sha256:ID")
 	flags.StringVar(&f.out, "out", "", "directory for the evidence (default "+defaultOut+")")
-	flags.StringArrayVar(&f.scenarios, "scenario", nil, "run only scenarios that match this glob (repeatable)")
-	flags.StringArrayVar(&f.requirements, "requirement", nil, "run only the scenario of this requirement (repeatable)")
-	flags.StringArrayVar(&f.profiles, "profile", nil, "run only the floor of this profile and ask for its certification (repeatable)")
-	flags.StringArrayVar(&f.optOuts, "opt-out", nil, "leave out a capability family the host does not offer (repeatable)")
 	flags.IntVar(&f.parallel, "parallel", 0, fmt.Sprintf("tests at a time (default %d)", harness.DefaultParallel))
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("deadline of one test (default %s)", harness.DefaultTimeout))
-	flags.StringVar(&f.config, "config", "", "configuration file (default "+certify.DefaultConfig+" when it exists)")
+	flags.StringVar(&f.failOn, "fail-on", failOnUncertified, "what ends in an exit code other than 0, each with those before it: "+strings.Join(failOnLevels(), ", "))
+	flags.StringVar(&f.expected, "expected-failures", "", "list of failures that do not end the build: entries of requirement, reason and until")
+	f.shard.define(flags)
+	flags.BoolVar(&f.watch, "watch", false, "when the host changes, run again what failed or was blocked, until Ctrl-C; the evidence goes to OUT-2, OUT-3, …")
 	out := formatFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		f.given = map[string]bool{}
@@ -85,46 +115,32 @@ certified, 1 that a requirement failed or a profile asked for is not certified,
 		if f.given["out"] && f.out == "" {
 			return usageError("leave it out for "+defaultOut, "--out names no directory")
 		}
+		if err := f.refuseWatch(out.json()); err != nil {
+			return err
+		}
 		return runCertify(cmd.Context(), s, cmd.CommandPath(), f, out.json())
 	}
 	return c
 }
 
 func runCertify(ctx context.Context, s streams, name string, f certifyFlags, asJSON bool) error {
-	contract, err := corpus.Load()
+	judged, err := newJudgement(f.failOn, f.expected)
 	if err != nil {
 		return err
 	}
-	q, err := f.request(contract)
+	q, err := f.request()
 	if err != nil {
 		return certifyError(err)
 	}
-	q.Progress = report.NewProgress(s.err, len(q.Scenarios))
-	result, err := certify.Run(ctx, q)
+	q.Judge = judged.judge
+	if f.watch {
+		return watch(ctx, s, q, judged)
+	}
+	result, err := certifyOnce(ctx, s, q, asJSON)
 	if err != nil {
-		return certifyError(err)
+		return err
 	}
-	if asJSON {
-		if err := writeJSON(s.out, result); err != nil {
-			return err
-		}
-	} else {
-		result.Text(s.out)
-	}
-	return answered(verdictCode(result.Verdict))
-}
-
-// verdictCode is the exit code a verdict means.
-func verdictCode(v report.Verdict) int {
-	switch v {
-	case report.Certified, report.Passed:
-		return exitYes
-	case report.Failed, report.NotCertified:
-		return exitNo
-	case report.SuiteFault:
-		return exitInternal
-	}
-	return exitUnknown
+	return answered(judged.code(result))
 }
 
 // certifyError maps what can go wrong before there is a result to exit codes.
@@ -135,7 +151,10 @@ func certifyError(err error) error {
 	var discovery *harness.DiscoveryError
 	var credential *harness.CredentialError
 	var optOut *harness.OptOutError
+	var target *certify.ReceiverError
 	switch {
+	case errors.As(err, &target):
+		return usageError(target.Hint, "%s", target.Text)
 	case errors.As(err, &optOut):
 		return usageError("only a family that the host does not offer can be left out; a verifier rejects such a bundle", "%s", optOut)
 	case errors.As(err, &credential):
@@ -153,12 +172,20 @@ func certifyError(err error) error {
 }
 
 // request merges flags, configuration file and defaults.
-func (f certifyFlags) request(contract *corpus.Corpus) (certify.Request, error) {
-	q := certify.Request{Corpus: contract}
+func (f certifyFlags) request() (certify.Request, error) {
+	var q certify.Request
 	config, err := certify.ReadConfig(f.config)
 	if err != nil {
 		return q, err
 	}
+	if f.given["corpus"] && f.corpus == "" {
+		return q, usageError("leave it out for this program's own contract", "--corpus names no folder")
+	}
+	contract, err := loadContract(first(f.corpus, config.Corpus))
+	if err != nil {
+		return q, err
+	}
+	q.Corpus = contract
 	q.HostURL = first(f.host, config.Host)
 	q.ReferenceHost = f.referenceHost
 	switch {
@@ -167,7 +194,7 @@ func (f certifyFlags) request(contract *corpus.Corpus) (certify.Request, error) 
 	case f.referenceHost:
 		q.HostURL = ""
 	case q.HostURL == "":
-		return q, usageError("give --host URL, or --reference-host to try the suite on the bundled host", "no host to certify")
+		return q, usageError(first(f.hostHint, "give --host URL, or --reference-host to try the suite on the bundled host"), "no host to certify")
 	default:
 		if _, err := harness.ParseBaseURL(q.HostURL); err != nil {
 			return q, usageError("", "%v", err)
@@ -186,6 +213,15 @@ func (f certifyFlags) request(contract *corpus.Corpus) (certify.Request, error) 
 		return q, err
 	}
 	if err := f.bounds(&q, config, contract); err != nil {
+		return q, err
+	}
+	if err := f.shard.apply(&q, f.given["shard"]); err != nil {
+		return q, err
+	}
+	if err := f.receiver.apply(&q, config); err != nil {
+		return q, err
+	}
+	if err := f.recovery.apply(&q, config); err != nil {
 		return q, err
 	}
 	return q, f.signing(&q, config)
@@ -222,6 +258,9 @@ func (f certifyFlags) credentials(q *certify.Request, config certify.Config) err
 		{"--other-tenant-key-env", first(f.otherEnv, config.OtherTenantKeyEnv), envOtherTenantKey, &q.Credentials.OtherTenant},
 		{"--read-only-key-env", first(f.readEnv, config.ReadOnlyKeyEnv), envReadOnlyKey, &q.Credentials.ReadOnly},
 		{"--production-key-env", first(f.productionEnv, config.ProductionKeyEnv), envProductionKey, &q.Credentials.Production},
+		{"--approver-key-env", first(f.approverEnv, config.ApproverKeyEnv), envApproverKey, &q.Credentials.Approver},
+		{"--second-approver-key-env", first(f.secondApproverEnv, config.SecondApproverKeyEnv), envSecondApproverKey, &q.Credentials.SecondApprover},
+		{"--override-key-env", first(f.overrideEnv, config.OverrideKeyEnv), envOverrideKey, &q.Credentials.Override},
 	} {
 		name := first(k.value, k.fallback)
 		key := os.Getenv(name)
@@ -237,6 +276,12 @@ func (f certifyFlags) credentials(q *certify.Request, config certify.Config) err
 			return usageError("a key this short cannot be kept out of what is written", "the key that %s names has fewer than %d characters", k.flag, minKey)
 		}
 		*k.into = key
+	}
+	q.Approver = harness.ApproverRefs{
+		Principal: first(f.approver.Principal, config.ApproverID),
+		Group:     first(f.approver.Group, config.ApproverGroup),
+		Role:      first(f.approver.Role, config.ApproverRole),
+		Override:  first(f.approver.Override, config.OverrideRole),
 	}
 	return nil
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,21 +20,42 @@ import (
 )
 
 func hostCommand(s streams) *cobra.Command {
-	var addr string
+	var addr, store string
+	var seams, env bool
 	var faultIDs, variantIDs []string
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Run the reference host until it is interrupted",
-		Long:  "Prints its URL, test keys and fixtures, and serves until Ctrl-C. Everything is in memory and gone afterwards.",
-		Args:  cobra.NoArgs,
+		Long: `Prints its URL, test keys and fixtures, and serves until Ctrl-C. Everything is in memory and gone afterwards.
+
+With --store everything is in one file, keys included, and is there again at the next start, however the last one ended:
+runs that had not ended go on by themselves.`,
+		Args: cobra.NoArgs,
 	}
 	c.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to listen on; port 0 picks a free one")
 	c.Flags().StringArrayVar(&faultIDs, "fault", nil, "break the host in this named way (repeatable)")
 	c.Flags().StringArrayVar(&variantIDs, "variant", nil, "use this named freedom of the specification (repeatable)")
+	c.Flags().StringVar(&store, "store", "", "keep everything in this file, which is made when it is not there")
+	c.Flags().BoolVar(&seams, "seams", false, "serve the test seams below /conformance/seams; for a host under test only")
+	c.Flags().BoolVar(&env, "env", false, "print shell assignments instead: the URL as "+envHost+", and the keys under the names that certify and doctor read")
 	f := formatFlag(c)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		config, err := hostConfig(faultIDs, variantIDs)
+	c.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if env && f.json() {
+			return usageError("give one of them", "--env and --format json exclude each other")
+		}
+		config, err := referencehost.DefaultConfig()
 		if err != nil {
+			return err
+		}
+		config.Seams = seams
+		if cmd.Flags().Changed("store") {
+			file, err := keepIn(cmd.Context(), &config, store)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, file.Close()) }()
+		}
+		if err := changeHost(&config, faultIDs, variantIDs); err != nil {
 			return err
 		}
 		config.AllowNonLoopback = cmd.Flags().Changed("addr") // an address that was typed is meant
@@ -43,7 +67,11 @@ func hostCommand(s streams) *cobra.Command {
 		case err != nil:
 			return usageError("", "%v", err)
 		}
-		if err := announce(s, server, config, f.json()); err != nil {
+		say := announce
+		if env {
+			say = announceEnv
+		}
+		if err := say(s, server, config, f.json()); err != nil {
 			_ = server.Close()
 			return err
 		}
@@ -56,6 +84,9 @@ func hostCommand(s streams) *cobra.Command {
 	return c
 }
 
+// envHost is the variable that --env puts the URL in.
+const envHost = "WOPCERT_HOST"
+
 // loopback reports whether a URL's host is this machine alone.
 func loopback(address string) bool {
 	u, err := url.Parse(address)
@@ -66,27 +97,36 @@ func loopback(address string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// hostConfig is the default host with the chosen variants and faults applied.
-func hostConfig(faultIDs, variantIDs []string) (referencehost.Config, error) {
-	config, err := referencehost.DefaultConfig()
+// keepIn puts a host on the store in a file.
+func keepIn(ctx context.Context, config *referencehost.Config, path string) (*referencehost.FileStore, error) {
+	file, err := referencehost.OpenFileStore(path)
 	if err != nil {
-		return config, err
+		return nil, unknownError("", "%v", err)
 	}
+	config.Store = file
+	if err := config.KeepSecrets(ctx); err != nil {
+		return nil, errors.Join(unknownError("", "%v", err), file.Close())
+	}
+	return file, nil
+}
+
+// changeHost applies the chosen variants and faults.
+func changeHost(config *referencehost.Config, faultIDs, variantIDs []string) error {
 	for _, id := range variantIDs {
 		v, ok := variants.Get(id)
 		if !ok {
-			return config, usageError("run wopcert list variants for the ids", "no variant %q", id)
+			return usageError("run wopcert list variants for the ids", "no variant %q", id)
 		}
-		change(&config, v.Decorate, v.Wrap)
+		change(config, v.Decorate, v.Wrap)
 	}
 	for _, id := range faultIDs {
 		x, ok := faults.Get(id)
 		if !ok {
-			return config, usageError("run wopcert list faults for the ids", "no fault %q", id)
+			return usageError("run wopcert list faults for the ids", "no fault %q", id)
 		}
-		change(&config, x.Decorate, x.Wrap)
+		change(config, x.Decorate, x.Wrap)
 	}
-	return config, nil
+	return nil
 }
 
 // change applies what a fault or a variant consists of, either part of which
@@ -100,11 +140,38 @@ func change(config *referencehost.Config, decorate func(*referencehost.Config), 
 	}
 }
 
-func announce(s streams, server *referencehost.Server, config referencehost.Config, asJSON bool) error {
+// announceEnv prints shell assignments, all at once, so that who waits for the last has them all.
+func announceEnv(s streams, server *referencehost.Server, config referencehost.Config, _ bool) error {
+	keys := keysByName(config)
+	var b strings.Builder
+	for _, v := range [][2]string{
+		{envHost, server.URL()},
+		{envAPIKey, keys[referencehost.KeyTenantA]},
+		{envOtherTenantKey, keys[referencehost.KeyTenantB]},
+		{envReadOnlyKey, keys[referencehost.KeyReadOnly]},
+		{envApproverKey, keys[referencehost.KeyApprover1]},
+		{envSecondApproverKey, keys[referencehost.KeyApprover2]},
+		{envOverrideKey, keys[referencehost.KeyApprover3]},
+		{envProductionKey, keys[referencehost.KeyProduction]},
+	} {
+		fmt.Fprintf(&b, "export %s=%s\n", v[0], shellQuoted(v[1]))
+	}
+	_, err := io.WriteString(s.out, b.String())
+	return err
+}
+
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func keysByName(config referencehost.Config) map[string]string {
 	keys := map[string]string{}
 	for _, k := range config.Keys {
 		keys[k.Name] = k.Key
 	}
+	return keys
+}
+
+func announce(s streams, server *referencehost.Server, config referencehost.Config, asJSON bool) error {
+	keys := keysByName(config)
 	held := make([]string, len(config.Fixtures))
 	for i, w := range config.Fixtures {
 		held[i] = w.ID

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"wopcert/bundle"
+	"wopcert/internal/testnet"
 	referencehost "wopcert/reference-host"
 )
 
@@ -223,8 +225,10 @@ func TestCertifyReferenceHostAndVerify(t *testing.T) {
 
 	r = command(t, "verify", bundleFile, "--discovery", filepath.Join(out, "discovery.json"))
 	assert.Equal(t, exitYes, r.code, r.out)
-	r = command(t, "verify", bundleFile, "--require", "openwop-conformance-seams-v2")
-	assert.Equal(t, exitNo, r.code, r.out)
+	r = command(t, "verify", bundleFile, "--require", "openwop-core-standard", "--require", "openwop-conformance-seams-v2")
+	assert.Equal(t, exitYes, r.code, r.out)
+	require.NotNil(t, report.Durability)
+	assert.True(t, report.Durability.Derived, "the bundled host was killed and came back")
 	r = commandIn(t, t.Context(), readFile(t, bundleFile), "verify", "-")
 	assert.Equal(t, exitYes, r.code, r.out)
 
@@ -252,17 +256,29 @@ func TestCertifyHostKeepsSecrets(t *testing.T) {
 	key, err := bundle.LoadPrivateKey(keyFile, "release-1")
 	require.NoError(t, err)
 
+	root, certFile, certKey := certificate(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	receiverAddr := listener.Addr().String()
+	require.NoError(t, listener.Close())
 	host, keys := startHost(t, func(c *referencehost.Config) {
 		c.SigningKeys = []referencehost.SigningKey{{KeyID: "release-1", PublicKey: key.Public()}}
+		require.NoError(t, testnet.Lead(c, testnet.Place{Addr: receiverAddr, Root: root.Raw}))
 	})
 	t.Setenv("TEST_PRIMARY", keys[referencehost.KeyTenantA])
 	t.Setenv("TEST_OTHER", keys[referencehost.KeyTenantB])
 	t.Setenv("TEST_READ", keys[referencehost.KeyReadOnly])
 	t.Setenv("TEST_PRODUCTION", keys[referencehost.KeyProduction])
+	t.Setenv("TEST_APPROVER", keys[referencehost.KeyApprover1])
+	t.Setenv("TEST_SECOND_APPROVER", keys[referencehost.KeyApprover2])
+	t.Setenv("TEST_OVERRIDE", keys[referencehost.KeyApprover3])
 	config := filepath.Join(dir, "wopcert.yaml")
 	out := filepath.Join(dir, "evidence")
 	require.NoError(t, os.WriteFile(config, []byte(strings.Join([]string{
 		"host: " + host.URL(), "api_key_env: TEST_PRIMARY", "other_tenant_key_env: TEST_OTHER", "read_only_key_env: TEST_READ", "production_key_env: TEST_PRODUCTION",
+		"approver_key_env: TEST_APPROVER", "second_approver_key_env: TEST_SECOND_APPROVER", "override_key_env: TEST_OVERRIDE",
+		"approver_group: " + referencehost.ApproverGroup, "approver_role: " + referencehost.ApproverRole, "override_role: " + referencehost.OverrideRole,
+		"receiver_listen: " + receiverAddr, "receiver_url: " + testnet.Config().URL, "receiver_cert: " + certFile, "receiver_key: " + certKey, "receiver_trusted: true",
 		"signing_key: " + keyFile, "host_build: commit:abc123", "out: " + out, "parallel: 8", "timeout: 45s",
 	}, "\n")), 0o600))
 	r := command(t, "certify", "--config", config)
@@ -274,7 +290,8 @@ func TestCertifyHostKeepsSecrets(t *testing.T) {
 	assert.Equal(t, "release-1", report.KeyID)
 	assert.Equal(t, bundle.HostBuild{Kind: "commit", ID: "abc123"}, report.Host.Build)
 
-	secrets := []string{keys[referencehost.KeyTenantA], keys[referencehost.KeyTenantB], keys[referencehost.KeyReadOnly], keys[referencehost.KeyProduction]}
+	secrets := []string{keys[referencehost.KeyTenantA], keys[referencehost.KeyTenantB], keys[referencehost.KeyReadOnly], keys[referencehost.KeyProduction],
+		keys[referencehost.KeyApprover1], keys[referencehost.KeyApprover2], keys[referencehost.KeyApprover3]}
 	files := 0
 	require.NoError(t, filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -301,6 +318,9 @@ func TestCertifyWrongAndMissingKeys(t *testing.T) {
 	t.Setenv(envOtherTenantKey, "")
 	t.Setenv(envReadOnlyKey, "")
 	t.Setenv(envProductionKey, "")
+	t.Setenv(envApproverKey, "")
+	t.Setenv(envSecondApproverKey, "")
+	t.Setenv(envOverrideKey, "")
 	out := func() string { return filepath.Join(t.TempDir(), "evidence") }
 
 	r := command(t, "certify", "--host", host.URL(), "--api-key-env", "TEST_WRONG", "--out", out())

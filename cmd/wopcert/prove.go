@@ -14,14 +14,17 @@ import (
 )
 
 func faultsCommand(s streams) *cobra.Command {
-	return proofCommand(s, "fault", faults.Get, func(ctx context.Context, chosen []faults.Fault, tell func(proof.Step)) (proved, error) {
-		r, err := proof.Faults(ctx, proof.Options{Faults: chosen, Progress: tell})
+	var alone bool
+	c := proofCommand(s, "fault", faults.Get, func(ctx context.Context, chosen []faults.Fault, tell func(proof.Step)) (proved, error) {
+		r, err := proof.Faults(ctx, proof.Options{Faults: chosen, Progress: tell, Alone: alone})
 		return proved{r, func(w io.Writer) { faultsText(w, r) }}, err
 	}, &cobra.Command{
 		Use:   "faults [ID...]",
 		Short: "Prove that every check can fail: break the reference host one way at a time and run the suite",
 		Long:  "Exit code 0 means that every fault turned exactly its own rows, for its stated reason.",
 	})
+	c.Flags().BoolVar(&alone, "alone", false, "run the whole suite on each fault by itself, which takes several times as long")
+	return c
 }
 
 func variantsCommand(s streams) *cobra.Command {

@@ -112,10 +112,11 @@ func newRoot(s streams, began *bool) *cobra.Command {
 		return selfCheck()
 	}
 	root.AddCommand(
-		certifyCommand(s), verifyCommand(s), hostCommand(s),
+		certifyCommand(s), doctorCommand(s), mergeCommand(s), verifyCommand(s), reportCommand(s), diffCommand(s), hostCommand(s),
 		listCommand(s), explainCommand(s), coverageCommand(s), faultsCommand(s), variantsCommand(s),
-		keygenCommand(s), canonCommand(s), fixturesCommand(s),
+		keygenCommand(s), canonCommand(s), fixturesCommand(s), completionCommand(s, root), supervisedCommand(s),
 	)
+	completeIDs(root)
 	return root
 }
 

@@ -154,6 +154,10 @@ func aiFaults() []Fault {
 	return []Fault{
 		wire("unlisted-provider-accepted", "A provider the host does not list is replaced without a word.", "201", forget(unlisted, "provider"), provider),
 		wire("unlisted-provider-422", "A provider the host does not list is refused 422.", "422", answer(unlisted, 422, "capability_required"), provider),
+		wire("unlisted-provider-run-made", "A create with a provider the host does not list is refused, and its run made all the same.", "the run list holds",
+			refusedAndRun(unlisted, func(doc object) { delete(doc, "configurable") }), provider),
+		wire("credential-ref-run-made", "A create with a credential that is not the caller's is refused, and its run made all the same.", "the run list holds",
+			refusedAndRun(foreign, func(doc object) { delete(doc, "configurable") }), credential),
 		wire("credential-ref-accepted", "A credential that is not the caller's is dropped without a word.", "201", forget(foreign, "credentialRef"), credential),
 		wire("credential-ref-not-found", "A credential that is not the caller's is answered 404.", "404", answer(foreign, 404, "credential_not_found"), credential),
 		wire("credential-ref-400", "A credential that is not the caller's is refused as malformed.", "400", answer(foreign, 400, "validation_error"), credential),
@@ -245,6 +249,12 @@ func constantFaults() []Fault {
 			c, _ := doc["configurable"].(object)
 			if run, ok := c["run"].(object); ok && run["runTimeoutMs"] != nil {
 				run["runTimeoutMs"] = 59_000
+			}
+		}), constant),
+		wire("configurable-clamped-at-once", "The time limit of a run is cut to another one from its first snapshot on.", "runTimeoutMs", snapshot(func(doc object) {
+			c, _ := doc["configurable"].(object)
+			if run, ok := c["run"].(object); ok && run["runTimeoutMs"] != nil {
+				run["runTimeoutMs"] = 1000
 			}
 		}), constant),
 		wire("configurable-not-in-values", "Snapshots in a stream have no configurable.", "configurable",
@@ -366,7 +376,21 @@ func metadataFaults() []Fault {
 				}
 				a.Send(w)
 			}), inert),
+		wire("metadata-refused", "A create is refused for a note in its metadata.", "400", refusedMetadata(), inert),
 		wire("metadata-nested-dropped", "A snapshot leaves out what of the metadata looks like an option.", "metadata",
 			shown(func(_, m object) { delete(m, "maxLoopIterations") }), inert),
 	}
+}
+
+// refusedMetadata refuses what has a note in its metadata.
+func refusedMetadata() tamper.Middleware {
+	return tamper.Instead(tamper.CreateRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		doc, _ := tamper.BodyJSON(r)
+		m, _ := doc["metadata"].(object)
+		a := tamper.Record(next, r)
+		if m["note"] != nil {
+			a.Refuse(http.StatusBadRequest, "validation_error", "metadata")
+		}
+		a.Send(w)
+	})
 }

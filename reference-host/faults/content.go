@@ -156,7 +156,7 @@ func annotationFaults() []Fault {
 				}
 			})), requirements.RunsAnnotationNotCopied),
 		made("annotations-inherited", "A fork has the annotations of its source.",
-			"fork", inheritedAnnotations, requirements.RunsAnnotationNotCopied).on("replay-on"),
+			"fork", inheritedAnnotations, requirements.RunsAnnotationNotCopied),
 	}
 }
 

@@ -38,21 +38,21 @@ func gatedFaults() []Fault {
 		wire("fork-unadvertised-501", "A fork on a host that makes none is answered 501.",
 			"501", tamper.Answers(tamper.ForkRun, func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(http.StatusNotImplemented, "capability_not_provided", "no replay")
-			}), absent),
+			}), absent).on("replay-off"),
 		wire("fork-unadvertised-403", "A fork on a host that makes none is forbidden.",
-			"forkRun answered 403", refused(tamper.ForkRun, 403, "forbidden"), absent),
+			"forkRun answered 403", refused(tamper.ForkRun, 403, "forbidden"), absent).on("replay-off"),
 		wire("ancestry-unadvertised-served", "The ancestry of a run is told and not advertised.",
 			"getRunAncestry answered 200", instead(tamper.GetAncestry, 200, object{"runId": "tenant-a/0123456789abcdef", "hostId": "h", "parent": nil}), absent),
 		wire("compensation-unadvertised-served", "The compensation of a run is an empty object and not advertised.",
-			"getRunCompensation answered 200", instead(below(http.MethodGet, "compensation"), 200, object{}), absent),
+			"getRunCompensation answered 200", instead(below(http.MethodGet, "compensation"), 200, object{}), absent).on("compensation-off"),
 		wire("effects-unadvertised-served", "The effects of a run are listed and not advertised.",
-			"getRunEffects answered 200", instead(below(http.MethodGet, "effects"), 200, object{"effects": []any{}}), absent),
+			"getRunEffects answered 200", instead(below(http.MethodGet, "effects"), 200, object{"effects": []any{}}), absent).on("idempotency-off"),
 		wire("effects-unadvertised-page", "The effects of a run, which are not advertised, are answered with the page of a front end.",
 			"getRunEffects", tamper.Answers(below(http.MethodGet, "effects"), func(_ *http.Request, a *tamper.Answer) {
 				a.Status = http.StatusNotFound
 				a.Header.Set("Content-Type", "text/html")
 				a.Body = []byte("<!doctype html><title>404</title>")
-			}), absent),
+			}), absent).on("idempotency-off"),
 		wire("annotations-unadvertised-other-code", "Annotations, which are not advertised, are refused 404 with another code.",
 			"capability_not_provided|not_found", tamper.Answers(annotations, func(_ *http.Request, a *tamper.Answer) {
 				a.SetJSON(object{"error": "credential_not_found", "message": "no feedback"})
@@ -140,7 +140,7 @@ func workflowFaults() []Fault {
 	callback := requirements.RunsCallbackUrlRefusal
 	noWorkflow := func(doc object) bool { return doc["workflowId"] == nil && doc["mode"] == nil }
 	calledBack := func(edit func(a *tamper.Answer)) tamper.Middleware {
-		return refusedCreate(func(doc object) bool { return doc["callbackUrl"] != nil }, edit)
+		return refusedCreate(func(doc object) bool { return strings.Contains(text(doc["callbackUrl"]), "127.0.0.1:9/") }, edit)
 	}
 	field := func(details object) func(a *tamper.Answer) {
 		return func(a *tamper.Answer) {
@@ -250,7 +250,7 @@ func dedupFaults() []Fault {
 				return tamper.CreateRun(r) && ok && doc["scopeId"] != nil
 			}, func(r *http.Request) { r.Header.Set("OpenWOP-Dedup", "enforce") }), dedup),
 		wire("dedup-per-workflow", "The runs of a workflow are kept to one, whatever their scope.",
-			"a scopeId that no run holds", sharedScopes(func(r *http.Request, _ string) string {
+			"another scopeId was answered 409", sharedScopes(func(r *http.Request, _ string) string {
 				return "all-of-" + r.Header.Get("Authorization")[len(r.Header.Get("Authorization"))-8:]
 			}), dedup),
 		made("dedup-race", "Of several creates for one scope at once two get through.",

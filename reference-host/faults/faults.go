@@ -58,7 +58,9 @@ type Fault struct {
 func All() []Fault {
 	all := slices.Concat(
 		discoveryFaults(), deletedFaults(), representationFaults(), recordFaults(), cachingFaults(),
-		versionFaults(), headerFaults(), eraFaults(), errorFaults(), malformedFaults(), authFaults(),
+		versionFaults(), headerFaults(), eraFaults(), translationFaults(), fieldFaults(), unmappedFaults(), seededRunFaults(), pinFaults(), writerFaults(),
+		recoveryFaults(), seamProfileFaults(), relaxedFaults(),
+		errorFaults(), malformedFaults(), authFaults(),
 		createFaults(), idFaults(), ownerFaults(), cancelFaults(), snapshotFaults(),
 		configurableFaults(), closedConfigurableFaults(), limitFaults(), surfaceFaults(), keyFaults(), replayFaults(),
 		eventFaults(), pollFaults(), pollCursorFaults(), modeFaults(), frameFaults(),
@@ -70,7 +72,11 @@ func All() []Fault {
 		seamFaults(), gatedFaults(), scopeFaults(), workflowFaults(), dedupFaults(), evalRefusalFaults(), residencyFaults(), conversationRefusalFaults(),
 		boundFaults(), aiFaults(), constantFaults(), schemaFaults(), metadataFaults(), waitingFaults(), memberFaults(), encodingFaults(),
 		listFaults(), listPageFaults(), bulkFaults(), bulkEntryFaults(), raceFaults(), pauseFaults(), drainFaults(),
-		kindFaults(), egressFaults(), inFlightFaults(), keyScopeFaults(), ledgerFaults(),
+		kindFaults(), egressFaults(), egressRuleFaults(), registrationFaults(), selectionFaults(), unregisterFaults(), deliveryFaults(), signatureFaults(), retryFaults(), deadLetterFaults(),
+		standardFaults(), verificationFaults(), rotationFaults(), subscriberFaultsV1(), afterRestartFaults(), inFlightFaults(), keyScopeFaults(), ledgerFaults(),
+		effectWireFaults(), compensationWireFaults(), attemptFaults(), providerFaults(), onwardFaults(), suppressionFaults(), determinismFaults(), unwindFaults(),
+		interruptPayloadFaults(), interruptKindFaults(), interruptEventFaults(), oneCodeFaults(), reentryFaults(), runSurfaceFaults(),
+		approvalFaults(), quorumFaults(), approverFaults(), tokenSchemeFaults(), tokenLifeFaults(), tokenSurfaceFaults(), callbackFaults(), interruptRecoveryFaults(),
 	)
 	for i := range all {
 		if r, ok := requirements.Get(all[i].Breaks[0]); ok && all[i].Document == "" {

@@ -84,14 +84,9 @@ func ofForks(edit func(e object, from int64) bool) tamper.Middleware {
 
 func forkFaults() []Fault {
 	refusals := requirements.R0170RunForkRefusals
-	prefix := requirements.R0170ForkPrefixBoundary
-	on := func(faults ...Fault) []Fault {
-		for i := range faults {
-			faults[i] = faults[i].on("replay-on")
-		}
-		return faults
-	}
-	return on(
+	prefix, envelope := requirements.R0170ForkPrefixBoundary, requirements.ReplayPrefixEnvelope
+	translated, inherited := requirements.R0176V1EventsTranslatedFork, requirements.R0176ForkAV1RunPrefix
+	return []Fault{
 		wire("fork-branch-from-the-start", "A fork in the mode branch without a point is one from the start.",
 			"201", forkBody(func(doc object, _ int64) {
 				if doc["mode"] == "branch" && doc["fromSeq"] == nil {
@@ -106,18 +101,19 @@ func forkFaults() []Fault {
 			}), refusals),
 		wire("fork-point-cut-to-the-log", "A fork from behind the end of a log is one from its end.",
 			"201", forkBody(func(doc object, last int64) {
-				if n := integer(doc["fromSeq"]); n > last {
+				if n := integer(doc["fromSeq"]); last >= 0 && n > last {
 					doc["fromSeq"] = last
 				}
 			}), refusals),
 		wire("fork-point-far-away-taken", "A fork in the mode branch from far behind the end of a log is one from its end.",
 			"201", forkBody(func(doc object, last int64) {
-				if n := integer(doc["fromSeq"]); n > last && doc["mode"] == "branch" {
+				if n := integer(doc["fromSeq"]); last >= 0 && n > last && doc["mode"] == "branch" {
 					doc["fromSeq"] = last
 				}
 			}), refusals),
 		wire("fork-point-invalid-400", "A fork from behind the end of a log is refused with the general code.",
-			"400 validation_error", onStatus(tamper.ForkRun, 422, func(a *tamper.Answer) { a.Refuse(400, "validation_error", "no such point") }), refusals),
+			"400 validation_error", onStatus(tamper.ForkRun, 422, func(a *tamper.Answer) { a.Refuse(400, "validation_error", "no such point") }), refusals,
+			requirements.ReplayForkBeyondTerminal),
 		wire("fork-overlay-422", "Other options for a fork in the mode replay are refused 422.",
 			"422", tamper.Instead(tamper.ForkRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				doc, _ := tamper.BodyJSON(r)
@@ -128,17 +124,20 @@ func forkFaults() []Fault {
 				a.Send(w)
 			}), refusals),
 		wire("fork-history-one-short", "The last event that a fork should share is not in its log.",
-			"below fromSeq|from there on", ofForks(func(e object, from int64) bool { return from == 0 || integer(e["sequence"]) != from-1 }), prefix),
+			"fromSeq|from there on|member for member|every stored event", ofForks(func(e object, from int64) bool { return from == 0 || integer(e["sequence"]) != from-1 }), prefix, envelope,
+			translated, inherited).
+			blocking(requirements.ReplayVersionPin),
 		wire("fork-history-not-copied", "The log of a fork begins at the point of the fork.",
-			"below fromSeq|from there on", ofForks(func(e object, from int64) bool { return integer(e["sequence"]) >= from }), prefix),
+			"fromSeq|from there on|member for member|every stored event", ofForks(func(e object, from int64) bool { return integer(e["sequence"]) >= from }), prefix, envelope,
+			translated, inherited).blocking(requirements.ReplayVersionPin, requirements.R0176ForkAV1RunLegacySubject),
 		wire("fork-counts-anew", "The events of a fork are counted from 1.",
-			"below fromSeq|from there on", ofForks(func(e object, from int64) bool {
+			"fromSeq|from there on|member for member|every stored event|not delivered", ofForks(func(e object, from int64) bool {
 				if from > 0 {
 					e["sequence"] = tamper.Decode(fmt.Append(nil, integer(e["sequence"])+1))
 				}
 				return true
-			}), prefix),
-		made("fork-history-without-payloads", "The events that a fork shares have no payloads.", "below fromSeq",
+			}), prefix, envelope, translated, inherited, requirements.WebhooksBranchDelivered),
+		made("fork-history-without-payloads", "The events that a fork shares have no payloads.", "fromSeq|member for member|the version that the replay takes",
 			forkLogs(func(_ referencehost.Log, _ *referencehost.Run, first []referencehost.Draft) []referencehost.Draft {
 				for i := range first {
 					if i > 0 {
@@ -146,23 +145,27 @@ func forkFaults() []Fault {
 					}
 				}
 				return first
-			}), prefix),
+			}), prefix, envelope, inherited, requirements.ReplayVersionPin),
 		wire("fork-history-typed-otherwise", "The events that a fork shares are recorded as restored.",
-			"below fromSeq|from there on", ofForks(func(e object, from int64) bool {
+			"fromSeq|from there on|member for member|every stored event", ofForks(func(e object, from int64) bool {
 				if n := integer(e["sequence"]); n > 0 && n < from {
 					e["type"], e["payload"] = "log.appended", object{"level": "info", "message": "restored"}
 				}
 				return true
-			}), prefix),
+			}), prefix, envelope, translated, inherited).blocking(requirements.ReplayVersionPin),
 		wire("fork-never-executes", "A fork is the history it shares and nothing else.",
-			"below fromSeq|from there on", ofForks(func(e object, from int64) bool { return from == 0 || integer(e["sequence"]) < from }), prefix),
-	)
+			"below fromSeq|from there on|drawn values|no replay.diverged|a fork that completes|recorded", ofForks(func(e object, from int64) bool {
+				return from == 0 || integer(e["sequence"]) < from
+			}), prefix, requirements.ReplayNondeterminismReplayed, requirements.ReplayDivergedReported, requirements.ReplayDivergedContinues,
+			requirements.ReplayRecordedOutcome, requirements.ReplayOutcomeOrdinal).
+			blocking(requirements.ReplayVersionPin, requirements.ReplayDivergedStreamed, requirements.ReplayPureNodesLive, requirements.WebhooksBranchDelivered),
+	}
 }
 
 func forkChildFaults() []Fault {
 	child := requirements.RunsForkChild
 	pause := requirements.RunsForkFoldsPause
-	faults := []Fault{
+	return []Fault{
 		wire("fork-source-is-itself", "The answer to a fork names the fork as its source.",
 			"sourceRunId", forked(func(doc object) { doc["sourceRunId"] = doc["runId"] }), child),
 		wire("fork-links-to-source", "The link of a fork leads to the events of its source.",
@@ -195,10 +198,6 @@ func forkChildFaults() []Fault {
 		wire("fork-never-ends", "A fork of a run that was once paused reads as paused, whatever it does.",
 			"paused", forksOfPaused(), pause),
 	}
-	for i := range faults {
-		faults[i] = faults[i].on("replay-on")
-	}
-	return faults
 }
 
 // firstOf is the first event of a type in a log, nil for none.

@@ -32,61 +32,95 @@ func kindFaults() []Fault {
 		wire("interrupt-id-short", "What names an interrupt within its tenant has eight characters.", "interruptId",
 			interrupt(func(id string) string { return id[:strings.Index(id, "/")+9] }), kind),
 		wire("webhook-foreign-not-found", "A registration of another tenant is answered 404.", "404",
-			refuseInstead(unregister, 403, 404, "not_found"), webhook).on("webhooks-on"),
+			foreignAs(unregister, 404, "not_found"), webhook, requirements.WebhooksUnregisterForeign),
 		wire("webhook-foreign-other-code", "A registration of another tenant is refused with the code for a missing scope.", "403 forbidden",
-			tamper.JSON(unregister, 403, func(_ *http.Request, doc map[string]any) { doc["error"] = "forbidden" }), webhook).on("webhooks-on"),
+			foreignAs(unregister, 403, "forbidden"), webhook, requirements.WebhooksUnregisterForeign),
 		wire("webhook-percent-encoded-not-found", "A registration is not found by its id with %2F.", "404",
 			tamper.Answers(tamper.And(unregister, func(r *http.Request) bool {
 				return strings.Contains(strings.ToUpper(r.URL.EscapedPath()), "%2F")
-			}), func(_ *http.Request, a *tamper.Answer) { a.Refuse(404, "not_found", "no route") }), webhook).on("webhooks-on"),
+			}), func(_ *http.Request, a *tamper.Answer) { a.Refuse(404, "not_found", "no route") }), webhook),
 		wire("webhook-projected-not-found", "A registration is not found by its projected id.", "404",
-			tamper.Answers(tamper.And(unregister, func(r *http.Request) bool {
-				return strings.Contains(r.URL.EscapedPath(), "~2F")
-			}), func(_ *http.Request, a *tamper.Answer) {
-				if a.Status == http.StatusNoContent {
+			elsewhere(func(doc object) {}, func(r *http.Request, a *tamper.Answer) {
+				if a.Status == http.StatusNoContent && strings.Contains(r.URL.EscapedPath(), "~2F") {
 					a.Refuse(404, "not_found", "no route")
 				}
-			}), webhook).on("webhooks-on"),
+			}), webhook),
 		wire("webhook-id-of-two-parts", "A registration has an id of the host's own form.", "webhookId|status 204",
-			tamper.JSON(tamper.Op(http.MethodPost, "/webhooks"), 201, func(_ *http.Request, doc map[string]any) { doc["webhookId"] = "wh_123" }),
-			emitted, webhook).on("webhooks-on"),
+			elsewhere(func(doc object) { doc["webhookId"] = "wh_123" }, nil), emitted, webhook),
 		wire("webhook-id-of-another-tenant", "A registration is named under another tenant than the caller's.", "another-tenant|status 204",
-			tamper.JSON(tamper.Op(http.MethodPost, "/webhooks"), 201, func(_ *http.Request, doc map[string]any) {
+			elsewhere(func(doc object) {
 				id := text(doc["webhookId"])
 				doc["webhookId"] = "another-tenant" + id[strings.Index(id, "/"):]
-			}), emitted, webhook).on("webhooks-on"),
+			}, nil), emitted, webhook),
 	}
 }
 
+// foreignAs gives what is refused as another tenant's another refusal.
+func foreignAs(m tamper.Match, status int, code string) tamper.Middleware {
+	return onStatus(m, http.StatusForbidden, func(a *tamper.Answer) {
+		if doc, ok := a.JSON(); ok && doc["error"] == "id_tenant_mismatch" {
+			a.Refuse(status, code, "refused")
+		}
+	})
+}
+
+// elsewhere edits the registrations of the one address that no test receives at, and what becomes of their ids when
+// they are unregistered.
+func elsewhere(made func(doc object), unregistered func(r *http.Request, a *tamper.Answer)) tamper.Middleware {
+	var ids notes[bool]
+	return tamper.Chain(
+		answeringHook(func(asked object, a *tamper.Answer) {
+			doc, ok := a.JSON()
+			if !ok || !strings.HasPrefix(text(asked["url"]), "https://wopcert.example/") {
+				return
+			}
+			ids.put(text(doc["webhookId"]), true)
+			made(doc)
+			a.SetJSON(doc)
+		}),
+		tamper.Instead(unregisterHook(), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			a := tamper.Record(next, r)
+			if known, _ := ids.get(hookSegment(r)); known && unregistered != nil {
+				unregistered(r, a)
+			}
+			a.Send(w)
+		}),
+	)
+}
+
 func egressFaults() []Fault {
-	egress := requirements.R0171WebhookEgressRefused
+	egress, mapped := requirements.R0171WebhookEgressRefused, requirements.WebhooksEgressMapped
+	translated, special := requirements.WebhooksEgressTranslated, requirements.WebhooksEgressSpecialPurpose
 	register := tamper.Match(tamper.Op(http.MethodPost, "/webhooks"))
-	accepted := func(id, summary string, hosts ...string) Fault {
+	accepted := func(id, summary, host string, breaks ...requirements.ID) Fault {
 		return wire(id, summary, "201", tamper.Requests(register, func(r *http.Request) {
 			doc, ok := tamper.BodyJSON(r)
-			for _, h := range hosts {
-				if ok && strings.Contains(text(doc["url"]), h) {
-					doc["url"] = "https://hooks.example/x"
-					tamper.SetBodyJSON(r, doc)
-				}
+			if ok && strings.Contains(text(doc["url"]), host) {
+				doc["url"] = "https://hooks.example/x"
+				tamper.SetBodyJSON(r, doc)
 			}
-		}), egress).on("webhooks-on")
+		}), breaks...)
 	}
+	relaxed := requirements.R0173RelaxationRecorded
 	return []Fault{
-		accepted("webhook-to-loopback", "A webhook may lead to the host itself.", "//127.0.0.1"),
-		accepted("webhook-to-localhost", "A webhook may lead to the host itself by name.", "//localhost"),
-		accepted("webhook-to-mapped-address", "A webhook may lead to a private address written as IPv6.", "//[::ffff:"),
-		accepted("webhook-to-metadata", "A webhook may lead to the metadata of the cloud.", "//169.254."),
-		accepted("webhook-to-private-ipv6", "A webhook may lead to a private IPv6 address.", "//[fd"),
-		accepted("webhook-without-tls", "A webhook may be sent in the clear.", "http://"),
+		accepted("webhook-to-loopback", "A webhook may lead to the host itself.", "//127.0.0.1", egress, relaxed),
+		accepted("webhook-to-localhost", "A webhook may lead to the host itself by name.", "//localhost", egress),
+		accepted("webhook-to-mapped-address", "A webhook may lead to a private address written as IPv6.", "//[::ffff:", mapped),
+		accepted("webhook-to-metadata", "A webhook may lead to the metadata of the cloud.", "//169.254.", egress, relaxed),
+		accepted("webhook-to-private-ipv6", "A webhook may lead to a private IPv6 address.", "//[fd", egress),
+		accepted("webhook-without-tls", "A webhook may be sent in the clear.", "http://", egress),
 		wire("webhook-refused-other-code", "A webhook to a private address is refused with the general code.", "400 validation_error",
-			tamper.JSON(register, 400, func(_ *http.Request, doc map[string]any) { doc["error"] = "validation_error" }), egress).on("webhooks-on"),
+			tamper.JSON(register, 400, func(_ *http.Request, doc map[string]any) {
+				if doc["error"] == "webhook_url_rejected" {
+					doc["error"] = "validation_error"
+				}
+			}), egress, mapped, translated, special).blocking(relaxed),
 		wire("webhook-refused-403", "A webhook to a private address is forbidden.", "403",
 			tamper.Answers(register, func(_ *http.Request, a *tamper.Answer) {
-				if a.Status == http.StatusBadRequest {
+				if doc, ok := a.JSON(); ok && doc["error"] == "webhook_url_rejected" {
 					a.Refuse(403, "forbidden", "not there")
 				}
-			}), egress).on("webhooks-on"),
+			}), egress, mapped, translated, special).blocking(relaxed),
 	}
 }
 
@@ -322,7 +356,7 @@ func ledgerFaults() []Fault {
 	}
 	return []Fault{
 		wire("effect-recorded-twice", "An effect of work that was delivered twice is in the ledger twice.", "effectId|effect",
-			ledger(func(effects []any) []any { return append(effects, effects...) }), delivered).on("idempotency-on"),
+			ledger(func(effects []any) []any { return append(effects, effects...) }), delivered),
 		wire("effect-made-twice", "Work that was delivered twice has its effect twice.", "effect|node",
 			ledger(func(effects []any) []any {
 				for _, v := range effects {
@@ -334,6 +368,7 @@ func ledgerFaults() []Fault {
 					return append(effects, second)
 				}
 				return effects
-			}), delivered).on("idempotency-on"),
+			}), delivered, requirements.R0173EffectIdentityBusinessKeyRetry).
+			blocking(requirements.IdempotencyDistinctInvocations, requirements.IdempotencyBusinessIdentityStable),
 	}
 }

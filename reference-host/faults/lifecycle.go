@@ -161,7 +161,8 @@ func snapshotFaults() []Fault {
 			"workflowId", snapshot(func(doc object) { delete(doc, "workflowId") }), valid).
 			blocking(requirements.R0182RunListFilterExact),
 		wire("snapshot-compensation-not-a-word", "A snapshot has a compensation status outside the closed list.",
-			"compensationStatus", snapshot(func(doc object) { doc["compensationStatus"] = "unknown" }), valid, requirements.RunsCompensationStatusAbsent),
+			"compensationStatus", snapshot(func(doc object) { doc["compensationStatus"] = "unknown" }), valid, requirements.RunsCompensationStatusPresent,
+			requirements.SecurityDefaultsCompensationRollup, requirements.SecurityDefaultsCompensationManual),
 		wire("snapshot-started-at-epoch", "A snapshot gives the time it started as a number.",
 			"startedAt", snapshot(func(doc object) { doc["startedAt"] = 1767225600000 }), valid),
 	}

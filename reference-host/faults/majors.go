@@ -331,11 +331,11 @@ func seamFaults() []Fault {
 	seams := requirements.ConformanceSeamsAdvertised
 	return []Fault{
 		wire("seam-files-unadvertised", "A test seam lists the files of a workspace, and no profile is named.",
-			"/workspace/files", answering(http.MethodGet, "/conformance/seams/workspace/files", 200, object{"files": []any{}}), seams),
+			"/workspace/files", answering(http.MethodGet, "/conformance/seams/workspace/files", 200, object{"files": []any{}}), seams).on("no-seams"),
 		wire("seam-seed-unadvertised", "A test seam refuses an event it is to write, and no profile is named.",
 			"/event-log/seed", answering(http.MethodPost, "/conformance/seams/sample/event-log/seed", 400,
-				object{"error": "validation_error", "message": "runId is missing"}), seams),
+				object{"error": "validation_error", "message": "runId is missing"}), seams).on("no-seams"),
 		wire("seam-packs-unadvertised", "A test seam serves packs, and no profile is named.",
-			"/packs-test/", answering(http.MethodGet, "/conformance/seams/packs-test/wopcert.none/-/1.0.0.tgz", 200, object{"pack": "none"}), seams),
+			"/packs-test/", answering(http.MethodGet, "/conformance/seams/packs-test/wopcert.none/-/1.0.0.tgz", 200, object{"pack": "none"}), seams).on("no-seams"),
 	}
 }

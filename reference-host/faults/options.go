@@ -22,8 +22,7 @@ func configurableFaults() []Fault {
 				if c, ok := doc["configurable"].(object); ok {
 					c["ai"] = object{"reasoningVerbosity": "none"}
 				}
-			}), schema).
-			blocking(requirements.RunsConfigurableConstant),
+			}), schema, requirements.RunsConfigurableConstant),
 		wire("configurable-version-2-accepted", "A configurable of version 2 is accepted.",
 			"201", configurable(func(c object) {
 				if _, ok := c["version"]; ok {
@@ -167,7 +166,8 @@ func surfaceFaults() []Fault {
 				return once
 			}), requirements.RunsRunOptionsSurfaced),
 		wire("tags-trimmed", "A snapshot shows no tags.",
-			"tags", snapshot(func(doc object) { delete(doc, "tags") }), requirements.RunsRunOptionsSurfaced),
+			"tags", snapshot(func(doc object) { delete(doc, "tags") }), requirements.RunsRunOptionsSurfaced).
+			blocking(requirements.ReplayBranchOverlay),
 		wire("metadata-dropped", "A snapshot shows no metadata.",
 			"metadata", snapshot(func(doc object) { delete(doc, "metadata") }), requirements.RunsRunOptionsSurfaced).
 			blocking(requirements.RunsMetadataInert),

@@ -165,6 +165,8 @@ func drainFaults() []Fault {
 				delete(p, "interruptedAttempt")
 			}), drains),
 		made("paused-run-starts-next", "The next node starts although the run is paused.", "node.started while paused", startedWhilePaused(), drains),
+		made("drained-pause-runs-next", "A pause that drains lets the next node run as well before it takes effect.", "between the accepted pause and run.paused",
+			nextNodeFirst(), drains),
 		wire("paused-run-goes-on", "A paused run goes on by itself after two seconds.", "run.resumed", autoResume(2*time.Second), holds).slow(),
 		wire("cancel-of-paused-refused", "A paused run cannot be cancelled.", "409",
 			tamper.Instead(tamper.CancelRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -65,14 +65,14 @@ func createFaults() []Fault {
 func otherRun() []requirements.ID {
 	return []requirements.ID{
 		requirements.R0170IdGrammarSnapshot, requirements.RunsSnapshotValid, requirements.R0172CreatedRunReadable,
-		requirements.RunsResponseLinks, requirements.R0170RunSnapshotEtag,
+		requirements.RunsResponseLinks, requirements.R0170RunSnapshotEtag, requirements.RunsForkChild, requirements.ReplayBranchOverlay,
 	}
 }
 
 // unread are the requirements that look at nothing in such a snapshot.
 func unread() []requirements.ID {
 	return []requirements.ID{
-		requirements.RunsCompensationStatusAbsent, requirements.RunsRunOrchestratorConstant, requirements.RunsCompressedEncoding,
+		requirements.RunsCompensationStatusPresent, requirements.RunsRunOrchestratorConstant, requirements.RunsCompressedEncoding,
 	}
 }
 

@@ -91,33 +91,33 @@ func memberFaults() []Fault {
 	is := func(status string) func(string) bool { return func(s string) bool { return s == status } }
 	return []Fault{
 		wire("compensation-status-everywhere", "Snapshots have a compensation status on a host that compensates nothing.",
-			"compensationStatus", everySnapshot(none(always)), absent),
+			"compensationStatus", everySnapshot(none(always)), absent).on("compensation-off"),
 		wire("compensation-status-of-cancelled", "Snapshots of cancelled runs have a compensation status on a host that compensates nothing.",
-			"compensationStatus", snapshot(none(is("cancelled"))), absent),
+			"compensationStatus", snapshot(none(is("cancelled"))), absent).on("compensation-off"),
 		wire("compensation-status-in-list", "Listed runs have a compensation status on a host that compensates nothing.",
 			"listRuns", tamper.JSON(tamper.ListRuns, http.StatusOK, func(_ *http.Request, doc map[string]any) {
 				list, _ := doc["runs"].([]any)
 				for _, v := range list {
 					none(always)(v.(object))
 				}
-			}), absent),
+			}), absent).on("compensation-off"),
 		wire("compensation-status-in-stream", "A stream of snapshots has a compensation status on a host that compensates nothing.",
-			"state.snapshot", inStreams(none(always)), absent),
+			"state.snapshot", inStreams(none(always)), absent).on("compensation-off"),
 		wire("compensation-status-not-while-running", "A running run shows no compensation status on a host that compensates.",
-			"compensationStatus", everySnapshot(gone(is("running"))), present).on("compensation-on"),
+			"compensationStatus", everySnapshot(gone(is("running"))), present),
 		wire("compensation-status-not-in-list", "Listed runs show no compensation status on a host that compensates.",
 			"listRuns", tamper.JSON(tamper.ListRuns, http.StatusOK, func(_ *http.Request, doc map[string]any) {
 				list, _ := doc["runs"].([]any)
 				for _, v := range list {
 					gone(always)(v.(object))
 				}
-			}), present).on("compensation-on"),
+			}), present),
 		wire("compensation-status-null", "The compensation status of a completed run is null.",
 			"compensationStatus", snapshot(func(doc object) {
 				if doc["status"] == "completed" {
 					doc["compensationStatus"] = nil
 				}
-			}), present, requirements.RunsSnapshotValid).on("compensation-on"),
+			}), present, requirements.RunsSnapshotValid),
 		wire("orchestrator-gone-at-end", "A run shows its orchestrator until it has ended.",
 			"runOrchestrator", everySnapshot(func(doc object) {
 				if doc["status"] == "completed" {

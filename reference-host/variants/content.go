@@ -44,12 +44,6 @@ func replay(modes ...any) func(*referencehost.Config) {
 	return families(map[string]map[string]any{"replay": {"modes": modes, "effectSeamsManifest": "/host/effect-seams"}})
 }
 
-func forkRows() []requirements.ID {
-	return []requirements.ID{
-		requirements.R0170RunForkRefusals, requirements.R0170ForkPrefixBoundary, requirements.RunsForkChild, requirements.RunsForkFoldsPause,
-	}
-}
-
 // forked edits the 201 of a fork.
 func forked(edit func(r *http.Request, doc object)) tamper.Middleware {
 	return tamper.JSON(tamper.ForkRun, http.StatusCreated, func(r *http.Request, doc map[string]any) { edit(r, doc) })
@@ -59,12 +53,11 @@ func forkVariants() []Variant {
 	const doc, section = "runs.md", "Fork"
 	fork := func(id, summary string, edit func(r *http.Request, doc object)) Variant {
 		v := grant(id, doc, section, summary, forked(edit))
-		v.Decorate = replay("replay", "branch")
-		return v.opening(forkRows()...)
+		return v
 	}
 	return []Variant{
-		made("replay-on", doc, section, "The host forks runs in both modes.", replay("replay", "branch")).opening(forkRows()...),
-		made("replay-mode-alone", doc, section, "The host forks runs in the mode replay alone.", replay("replay")).opening(forkRows()...),
+		made("replay-mode-alone", doc, section, "The host forks runs in the mode replay alone.", replay("replay"),
+			requirements.ReplayBranchOverlay, requirements.WebhooksBranchDelivered),
 		fork("fork-links-absolute", "The link of a fork is absolute.", func(r *http.Request, doc object) {
 			doc["eventsUrl"] = "http://" + r.Host + text(doc["eventsUrl"])
 		}),
@@ -90,7 +83,8 @@ func diffVariants() []Variant {
 	return []Variant{
 		made("no-diff", doc, "Surface", "The host does not compare runs.", func(c *referencehost.Config) { c.NoDiff = true },
 			requirements.R0170RunDiffIdentical, requirements.RunsDiffPure, requirements.RunsDiffRunScopedExcluded,
-			requirements.RunsDiffTruncated, requirements.RunsDiffAuthorization, requirements.RunsAnnotationNotCopied),
+			requirements.RunsDiffTruncated, requirements.RunsDiffAuthorization, requirements.RunsAnnotationNotCopied,
+			requirements.PersistenceDiffTranslated),
 		grant("diff-says-not-truncated", doc, section, "A diff of ended runs says that it is whole.", diffed(func(doc object) {
 			if doc["truncated"] == nil {
 				doc["truncated"] = false
@@ -110,7 +104,7 @@ func diffVariants() []Variant {
 				}
 			}
 		})),
-		made("ancestry-on", doc, section, "The host says which run started a run.", ancestry(object{"hostId": "host-1.example"})).
+		made("ancestry-on", doc, section, "The host says which run started a run.", ancestry(object{"hostId": "host-1.example"}), requirements.RunsGatedOperationsAbsent).
 			opening(requirements.RunsAncestry),
 	}
 }

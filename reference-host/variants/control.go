@@ -66,7 +66,8 @@ func familyVariants() []Variant {
 	})
 	return []Variant{
 		off("conversation-off", refusals, "The host has no conversations.", "conversationPrimitive",
-			requirements.R0186PayloadSeats, requirements.R0205TurnPartsEmitted).
+			requirements.R0186PayloadSeats, requirements.R0205TurnPartsEmitted,
+			requirements.InterruptConversationIdUnique, requirements.InterruptConversationOutcomeSchema).
 			opening(requirements.RunsCapabilityRequiredRefused, requirements.RunsConversationGateRefused),
 		made("eval-off", doc, refusals, "The host evaluates no agents.", family("agents", object{"evalSuite": nil}),
 			requirements.RunsEvalMembersRequired, requirements.RunsEvalEvents, requirements.RunsEvalSummary,
@@ -100,12 +101,18 @@ func familyVariants() []Variant {
 			func(c *referencehost.Config) {
 				c.NodeTypes = append(slices.Clone(c.NodeTypes), referencehost.NodeType{ID: "conformance.distill", Run: distill})
 			})).opening(requirements.RunsDistillationBudget),
-		grant("compensation-on", doc, "Snapshot", "The host compensates, and its runs so far needed none.", compensating(),
-			requirements.RunsCompensationStatusAbsent).opening(requirements.RunsCompensationStatusPresent),
 	}
 }
 
 // front puts a middleware around the variant's host.
+// unsent takes webhooks and seams from the host: what the variant rewrites on the
+// way to a reader it does not rewrite in a delivery, nor in a log that was seeded.
+func (v Variant) unsent() Variant {
+	v.Decorate = chained(without("webhooks"), func(c *referencehost.Config) { c.Seams = false })
+	v.Relaxes = slices.Concat(v.Relaxes, allOfWebhooks(), ofSeams())
+	return v
+}
+
 func (v Variant) front(wrap tamper.Middleware) Variant {
 	v.Wrap = wrap
 	return v
@@ -132,36 +139,6 @@ func distill(_ context.Context, call *referencehost.Call) (referencehost.Values,
 		return nil, &referencehost.NodeError{Code: "token_budget_exceeded", Message: "The text does not fit the budget."}
 	}
 	return referencehost.Values{"memory": tamper.Encode(strings.Join(words, " "))}, nil
-}
-
-// compensating makes the host one that advertises compensation and had nothing
-// to compensate.
-func compensating() tamper.Middleware {
-	status := func(doc object) { doc["compensationStatus"] = "none" }
-	return tamper.Chain(
-		document(func(doc object) {
-			doc["compensation"] = object{"status": "stable", "since": "2.0", "witness": "seam-gated", "profileVersion": "1",
-				"orderingModels": []any{"reverse-completion"}}
-		}),
-		snapshot(status),
-		tamper.JSON(tamper.ListRuns, http.StatusOK, func(_ *http.Request, doc map[string]any) {
-			list, _ := doc["runs"].([]any)
-			for _, v := range list {
-				if run, ok := v.(object); ok {
-					status(run)
-				}
-			}
-		}),
-		tamper.Frames(tamper.Streams("values"), func(*http.Request) tamper.FrameEdit {
-			return func(f tamper.Frame, out *tamper.Out) {
-				if doc, ok := f.JSON(); ok {
-					status(doc)
-					f = f.Set("data", string(tamper.Encode(doc)))
-				}
-				out.Send(f)
-			}
-		}),
-	)
 }
 
 func controlVariants() []Variant {
@@ -195,7 +172,7 @@ func controlVariants() []Variant {
 				}
 			})),
 		grant("attempts-not-counted", doc, pausing, "node.started does not say which attempt it is.",
-			payload("node.started", func(p object) { delete(p, "attempt") })),
+			payload("node.started", func(p object) { delete(p, "attempt") })).unsent(),
 		grant("resume-with-more", doc, pausing, "run.resumed says more than that.",
 			payload("run.resumed", func(p object) { p["by"], p["queue"] = "operator", object{"position": 1} })),
 		grant("cancel-takes-a-while", doc, cancelling, "A cancel is answered after three tenths of a second.", delayed(tamper.CancelRun, 300*time.Millisecond)),
@@ -221,13 +198,15 @@ func controlVariants() []Variant {
 					entry["error"] = object{"error": "not_found", "message": "no such run"}
 				}
 			})),
-		grant("callback-accepted", doc, "Create", "The host takes a callbackUrl and never uses it.",
-			tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+		made("callback-accepted", doc, "Create", "The host does not say that it calls back, takes a callbackUrl and never uses it.",
+			family("interrupt", object{"callbackDelivery": nil}),
+			append(tokenRows(), requirements.RunsCallbackUrlRefusal, requirements.InterruptCallbackUnadvertisedRefused)...).
+			front(tamper.Requests(tamper.CreateRun, func(r *http.Request) {
 				if doc, ok := tamper.BodyJSON(r); ok && doc["callbackUrl"] != nil {
 					delete(doc, "callbackUrl")
 					tamper.SetBodyJSON(r, doc)
 				}
-			}), requirements.RunsCallbackUrlRefusal),
+			})),
 		grant("scope-refusals-other-code", "identity.md", "6. Identity error codes", "A key without a scope is refused with the code about runs.",
 			tamper.JSON(tamper.Or(tamper.CancelRun, tamper.PauseRun), http.StatusForbidden, func(_ *http.Request, doc map[string]any) {
 				if doc["error"] == "forbidden" {

@@ -40,8 +40,9 @@ func minimal() Variant {
 	v := made("discovery-minimal", "capabilities.md", "3. The closed root",
 		"The discovery document holds the two required members and the fixtures, and no more.",
 		chained(childless, without("auth", "eventLog", "limits", "runList", "dataResidency", "feedback", "agents", "subWorkflow", "conversationPrimitive", "heartbeat",
-			"aiProviders", "supportedEnvelopes", "schemaVersions", "envelopeStrictness", "envelopeContracts", "envelopes", "providerUsage")),
-		slices.Concat(catalogued(), []requirements.ID{
+			"aiProviders", "supportedEnvelopes", "schemaVersions", "envelopeStrictness", "envelopeContracts", "envelopes", "providerUsage",
+			"replay", "idempotency", "compensation", "nondeterminismPolicy", "interrupt", "webhooks"), func(c *referencehost.Config) { c.Seams = false }),
+		slices.Concat(allOfWebhooks(), ofSeams(), catalogued(), needsReplay(), needsLedger(), needsCompensation(), needsInterrupts(), []requirements.ID{
 			requirements.R0169CapabilityRecordShapeRequiredFields, requirements.R0169CapabilityRecordShapeUntilIffNotStable,
 			requirements.R0169CapabilityRecordShapeUntilNotPast, requirements.R0176EraKeyDiscovery,
 			requirements.VersioningSingleMajorTwin, requirements.RunsForceEngineVersionRefused, requirements.HeadersForceEngineVersionHonored,
@@ -54,9 +55,9 @@ func minimal() Variant {
 			requirements.RunsResidencyRegionAccepted, requirements.RunsLoopLimitBreach, requirements.RunsMockProviderRefused,
 			requirements.EventsMessagesChunks, requirements.EventsMessagesMeta, requirements.EventsHostEventsStream,
 			requirements.EventsEnvelopeKindNamespaced, requirements.EventsRefusalNotRetried, requirements.EventsRefusalCeiling,
-			requirements.EventsCostEstimateStamped, requirements.RunsCancelCascade,
+			requirements.EventsCostEstimateStamped, requirements.RunsCancelCascade, requirements.R0173RelaxationRecorded,
 		})...).
-		opening(requirements.RunsEvalUnadvertisedRefused, requirements.RunsResidencyNotClaimed,
+		opening(requirements.RunsCompensationStatusAbsent, requirements.RunsEvalUnadvertisedRefused, requirements.RunsResidencyNotClaimed,
 			requirements.RunsCapabilityRequiredRefused, requirements.RunsConversationGateRefused)
 	v.Wrap = document(func(doc object) {
 		for name := range doc {

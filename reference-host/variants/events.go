@@ -34,13 +34,13 @@ func eventVariants() []Variant {
 				if !ofEnvelope(e) {
 					delete(e, "causationId")
 				}
-			})),
+			})).unsent(),
 		grant("events-with-cause", doc, "The envelope", "Every event says what caused it.",
 			event(func(e object) {
 				if !ofEnvelope(e) {
 					e["causationId"] = text(e["eventId"])
 				}
-			})),
+			})).unsent(),
 		grant("event-times-with-offset", doc, "The envelope", "Times are written with an offset and not with Z.",
 			event(func(e object) { e["timestamp"] = respelt(e["timestamp"]) })),
 		grant("event-schema-version-higher", doc, "The envelope", "Events have a later schema version.",
@@ -56,7 +56,7 @@ func eventVariants() []Variant {
 		grant("stream-modes-updates-only", doc, "Stream modes", "The host serves the one mode it must.", updatesOnly(),
 			requirements.EventsAllModes, requirements.EventsDebugComplete, requirements.EventsValuesSnapshots, requirements.EventsMixedOrder,
 			requirements.EventsMixedFrameNames, requirements.EventsMessagesChunks, requirements.EventsMessagesMeta,
-			requirements.EventsValuesResumeSnapshot),
+			requirements.EventsValuesResumeSnapshot, requirements.ReplayDivergedStreamed),
 		grant("stream-modes-other-order", doc, "Stream modes", "The refusal of a streamMode lists the modes in another order.",
 			tamper.JSON(tamper.StreamRun, 400, func(_ *http.Request, doc map[string]any) {
 				if details, ok := doc["details"].(object); ok {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 
+	"wopcert/corpus"
+	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
 	"wopcert/requirements"
 )
@@ -16,15 +18,20 @@ const olderVersion = "1.9"
 // major 2. A run of either is a run of the other; under major 1 its id is bare.
 func DualStack() tamper.Middleware {
 	return func(next http.Handler) http.Handler {
-		host := &dualHost{tenants: map[string]string{}}
+		contract, err := corpus.Load()
+		if err != nil {
+			panic(err) // the host before it has loaded the same contract
+		}
+		host := &dualHost{contract: contract, tenants: map[string]string{}}
 		return tamper.Chain(host.majorOne, host.listing)(next)
 	}
 }
 
 // dualHost remembers which tenant a credential belongs to.
 type dualHost struct {
-	mu      sync.Mutex
-	tenants map[string]string // by Authorization
+	contract *corpus.Corpus
+	mu       sync.Mutex
+	tenants  map[string]string // by Authorization
 }
 
 // listing makes the host list both majors, in every place where that shows.
@@ -109,8 +116,15 @@ func (h *dualHost) bound(r *http.Request) *http.Request {
 	return r
 }
 
-// serve answers a request below /v1, where ids are bare.
+// serve answers a request below /v1, where ids are bare and events go by their
+// version 1 names (persistence.md, "The v1 wire of an era-3 log").
 func (h *dualHost) serve(w http.ResponseWriter, r *http.Request, path string, next http.Handler) {
+	next = tamper.Events(func(e map[string]any) bool {
+		if v1, ok := h.contract.EventToV1(text(e["type"])); ok {
+			e["type"] = v1
+		}
+		return true
+	})(next)
 	r = major2(r)
 	tamper.SetPath(r, path)
 	r = h.bound(r)
@@ -132,8 +146,9 @@ func (h *dualHost) serve(w http.ResponseWriter, r *http.Request, path string, ne
 func overlapVariants() []Variant {
 	v := grant("dual-stack", "versioning.md", "1.1 Advertisement", "The host serves majors 1 and 2 side by side.", DualStack(),
 		requirements.VersioningSingleMajorTwin)
+	v.Decorate = func(c *referencehost.Config) { c.Webhooks.LegacyHeaders = true }
 	return []Variant{v.opening(
 		requirements.R0172PreferredVersionDefaultOverlap, requirements.R0172AdvertisedPathSpaceServed,
-		requirements.R0172DualStackNegotiationCrossMajorRead,
+		requirements.R0172DualStackNegotiationCrossMajorRead, requirements.WebhooksDualEmission, requirements.PersistenceV1WireInverted,
 	)}
 }

@@ -131,7 +131,7 @@ func runVariants() []Variant {
 		grant("snapshot-minimal", "runs.md", "Snapshot", "A snapshot holds the required members, the run options and what its state asks for, and no more.",
 			snapshot(func(doc object) {
 				keep := map[string]bool{"runId": true, "workflowId": true, "status": true, "owner": true, "eventLogSchemaVersion": true,
-					"configurable": true, "tags": true, "metadata": true, "error": true, "runOrchestrator": true}
+					"configurable": true, "tags": true, "metadata": true, "error": true, "runOrchestrator": true, "compensationStatus": true}
 				keep["currentNodeId"] = strings.HasPrefix(text(doc["status"]), "waiting-")
 				for name := range doc {
 					if !keep[name] {
@@ -167,7 +167,7 @@ func identityVariants() []Variant {
 					inWorkspace(p)
 				}
 				return true
-			}))),
+			}))).unsent(),
 		grant("unknown-key-unverified", "identity.md", "6. Identity error codes", "Every 401 says that the identity could not be verified.", coded(401, "identity_unverified")),
 		grant("unknown-key-unauthenticated", "identity.md", "6. Identity error codes", "Every 401 says that the caller is not authenticated.", coded(401, "unauthenticated")),
 		grant("unknown-key-revoked", "identity.md", "6. Identity error codes", "Every 401 says that the credential was revoked.", coded(401, "credential_revoked")),
@@ -176,6 +176,9 @@ func identityVariants() []Variant {
 		grant("error-details", "errors.md", "The envelope", "Errors carry details of the host's own.",
 			onError(func(doc object) {
 				details, ok := doc["details"].(object)
+				if doc["error"] == "payload_unprojectable" {
+					return // its details are closed
+				}
 				if !ok {
 					details = object{}
 					doc["details"] = details
@@ -218,7 +221,11 @@ func onError(edit func(doc object)) tamper.Middleware {
 
 // coded gives the answers of one status another code of that status.
 func coded(status int, code string) tamper.Middleware {
-	return tamper.JSON(tamper.Any, status, func(_ *http.Request, doc map[string]any) { doc["error"] = code })
+	return tamper.JSON(tamper.Any, status, func(_ *http.Request, doc map[string]any) {
+		if doc["error"] != "interrupt_token_invalid" { // the one code of its own that a token is refused with
+			doc["error"] = code
+		}
+	})
 }
 
 // cancelAwaited answers an accepted cancel once the run is cancelled.

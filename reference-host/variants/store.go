@@ -31,7 +31,8 @@ func (s *vendorStore) note(like referencehost.Draft) referencehost.Draft {
 
 // Create implements referencehost.Store.
 func (s *vendorStore) Create(ctx context.Context, run referencehost.Run, exclusive bool, first ...referencehost.Draft) (referencehost.Log, error) {
-	if !s.atEnd && len(first) > 0 {
+	// What a fork or a stored log begins with is history, and stays as it is.
+	if !s.atEnd && run.ForkOf == "" && len(first) > 0 && first[len(first)-1].Type == "run.started" {
 		first = append(slices.Clone(first), s.note(first[0]))
 	}
 	log, err := s.Store.Create(ctx, run, exclusive, first...)

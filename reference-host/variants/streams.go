@@ -1,8 +1,6 @@
 package variants
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,7 +9,6 @@ import (
 
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
-	"wopcert/reference-host/tamper/logs"
 	"wopcert/requirements"
 )
 
@@ -97,34 +94,25 @@ func modeVariants() []Variant {
 				}
 			})),
 		made("durability-hook-off", doc, "The terminal event", "Nobody can have work delivered a second time.",
-			func(c *referencehost.Config) { c.DurabilityHook = false }, requirements.R0194TerminalOnceDuplicateDelivery),
-		made("payload-vendor-members", doc, "Payloads", "Payloads hold members of vendors where their definitions admit them.", logs.Decorating(logs.Edit{
-			Create: func(_ context.Context, _ *referencehost.Run, first []referencehost.Draft) []referencehost.Draft {
-				return vendorMembers(first)
-			},
-			Append: func(_ referencehost.Log, drafts []referencehost.Draft) []referencehost.Draft {
-				return vendorMembers(drafts)
-			},
-		})),
+			func(c *referencehost.Config) { c.DurabilityHook = false }, requirements.R0194TerminalOnceDuplicateDelivery, requirements.R0158DuplicateDelivery),
+		grant("payload-vendor-members", doc, "Payloads", "Payloads hold members of vendors where their definitions admit them.", vendorMembers()).unsent(),
 	}
 }
 
 // vendorMembers adds members to payloads of types that admit any vendor's.
-func vendorMembers(drafts []referencehost.Draft) []referencehost.Draft {
+func vendorMembers() tamper.Middleware {
 	admitting := []string{
 		"run.started", "run.completed", "run.failed", "run.cancelled", "run.paused", "node.started", "node.completed", "node.failed",
-		"log.appended", "output.chunk",
+		"log.appended", // and output.chunk, which the messages mode shows without its event
 	}
-	for i, d := range drafts {
-		payload := map[string]json.RawMessage{}
-		if !slices.Contains(admitting, d.Type) || json.Unmarshal(d.Payload, &payload) != nil {
-			continue
+	return tamper.Events(func(e map[string]any) bool {
+		p, ok := e["payload"].(object)
+		if ok && slices.Contains(admitting, text(e["type"])) {
+			p["vendor.example.note"], p["x-trace"] = object{"weight": 1.5, "of": []any{nil, true}}, "t-1"
+			p["openwop-hint"] = nil
 		}
-		payload["vendor.example.note"], payload["x-trace"] = json.RawMessage(`{"weight":1.5,"of":[null,true]}`), json.RawMessage(`"t-1"`)
-		payload["openwop-hint"] = json.RawMessage(`null`)
-		drafts[i].Payload = tamper.Encode(payload)
-	}
-	return drafts
+		return true
+	})
 }
 
 // lastOfBacklog drops every snapshot of an ended run's values stream but the

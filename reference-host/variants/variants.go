@@ -39,7 +39,7 @@ type Variant struct {
 func All() []Variant {
 	return slices.Concat(discoveryVariants(), versionVariants(), runVariants(), identityVariants(), eventVariants(), frameVariants(), transportVariants(),
 		forkVariants(), diffVariants(), annotationVariants(), artifactVariants(), evalVariants(), modeVariants(), envelopeVariants(),
-		overlapVariants(), familyVariants(), controlVariants(), browserVariants(), registrationVariants())
+		overlapVariants(), eraVariants(), familyVariants(), controlVariants(), browserVariants(), effectVariants(), webhookVariants(), interruptVariants(), interruptTokenVariants())
 }
 
 // Get returns the variant of an id.

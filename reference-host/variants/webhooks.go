@@ -1,167 +1,216 @@
 package variants
 
 import (
-	"net"
+	"context"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strconv"
 	"strings"
-	"sync"
+	"time"
 
+	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/tamper"
+	"wopcert/reference-host/tamper/outbound"
 	"wopcert/requirements"
 )
 
-// subscriptions are the webhooks of a host, by their ids. Nothing is ever sent.
-type subscriptions struct {
-	mu      sync.Mutex
-	minted  int
-	held    map[string]bool
-	tenants map[string]string // by Authorization
+// hooks sets how a host delivers.
+func hooks(edit func(w *referencehost.Webhooks)) func(*referencehost.Config) {
+	return func(c *referencehost.Config) { edit(&c.Webhooks) }
 }
 
-// webhooks puts registrations of webhooks in front of a host.
-func webhooks() tamper.Middleware {
-	return func(next http.Handler) http.Handler {
-		s := &subscriptions{held: map[string]bool{}, tenants: map[string]string{}}
-		return tamper.Chain(
-			document(func(doc object) {
-				doc["webhooks"] = object{"status": "stable", "since": "2.0", "witness": "seam-gated", "signatureAlgorithms": []any{"v1"}}
-			}),
-			tamper.Instead(tamper.Op(http.MethodPost, "/webhooks"), s.register),
-			tamper.Instead(tamper.Op(http.MethodDelete, "/webhooks/{}"), s.unregister),
-		)(next)
+// hookFacets lays facets over those of the webhooks family; a nil one is taken out.
+func hookFacets(facets map[string]any) func(*referencehost.Config) {
+	return families(map[string]map[string]any{"webhooks": facets})
+}
+
+// ofStandard are what only a host with the companion scheme is held to.
+func ofStandard() []requirements.ID {
+	return []requirements.ID{
+		requirements.R0201RegistrationValidated, requirements.R0201DeliverySigned, requirements.R0201OptInOnly, requirements.R0201EndpointVerification,
+		requirements.WebhooksVerificationRequest, requirements.WebhooksVerificationRedirect, requirements.R0201MessageIdStable,
+		requirements.R0201SecretRotation, requirements.WebhooksRotationResponse, requirements.WebhooksRotationTwice, requirements.WebhooksRotationRefused,
 	}
 }
 
-// tenant is that of the caller, as the id of a run of the caller's says.
-func (s *subscriptions) tenant(next http.Handler, r *http.Request) string {
-	key := r.Header.Get("Authorization")
-	s.mu.Lock()
-	tenant, known := s.tenants[key]
-	s.mu.Unlock()
-	if known {
-		return tenant
+// ofRetries are what only a host that makes a second attempt is held to.
+func ofRetries() []requirements.ID {
+	return []requirements.ID{
+		requirements.R0173WebhookDurableDelivery, requirements.WebhooksRetryBackoff, requirements.WebhooksRetrySameEvent,
+		requirements.WebhooksRedirectFails, requirements.WebhooksRedirectNotFollowed, requirements.WebhooksConnectionFails,
+		requirements.WebhooksUnregisterEndsRetries, requirements.R0201MessageIdStable,
 	}
-	made, _ := tamper.Ask(next, r, http.MethodPost, "/runs", object{"workflowId": "conformance-noop"}).JSON()
-	tenant, _, _ = strings.Cut(text(made["runId"]), "/")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tenants[key] = tenant
-	return tenant
 }
 
-// reply is an answer with the headers every answer of the host has.
-func reply(next http.Handler, r *http.Request) *tamper.Answer {
-	a := tamper.Ask(next, r, http.MethodGet, "/workflows/conformance-noop", nil)
-	a.Header.Del("ETag")
-	return a
-}
-
-func (s *subscriptions) register(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	a := reply(next, r)
-	doc, ok := tamper.BodyJSON(r)
-	switch {
-	case a.Status != http.StatusOK: // the caller is nobody
-	case !ok:
-		a.Refuse(http.StatusBadRequest, "validation_error", "the body is no object")
-	case !public(text(doc["url"])):
-		a.Refuse(http.StatusBadRequest, "webhook_url_rejected", "the address is not one of the public network")
-	default:
-		tenant := s.tenant(next, r)
-		s.mu.Lock()
-		s.minted++
-		id := tenant + "/" + pad(uint64(s.minted), 20, "0")
-		s.held[id] = true
-		s.mu.Unlock()
-		a.Status = http.StatusCreated
-		a.SetJSON(object{"webhookId": id, "url": doc["url"], "events": doc["events"], "secret": "whsec_" + strconv.Itoa(s.minted) + "0123456789abcdef"})
+func webhookVariants() []Variant {
+	const doc = "webhooks.md"
+	rotation := []requirements.ID{requirements.R0201SecretRotation, requirements.WebhooksRotationResponse, requirements.WebhooksRotationTwice, requirements.WebhooksRotationRefused}
+	letters := []requirements.ID{
+		requirements.R0173WebhookDurableDeliveryDeadLetter, requirements.R0188DeadLetterRead, requirements.R0188DeadLetterContentFree,
+		requirements.WebhooksDeadLetterPages, requirements.WebhooksDeadLetterCursor, requirements.WebhooksDeadLetterForeign,
+		requirements.WebhooksDeadLetterRetention, requirements.WebhooksDeadLetterUnregistered, requirements.WebhooksUnprojectableDeadLettered,
 	}
-	a.Send(w)
-}
-
-// public reports whether an address leads to the public network over TLS.
-func public(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if err != nil {
-		return net.ParseIP(u.Hostname()) == nil && strings.Contains(u.Hostname(), ".")
-	}
-	ip = ip.Unmap()
-	return ip.IsGlobalUnicast() && !ip.IsPrivate()
-}
-
-func (s *subscriptions) unregister(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	a := reply(next, r)
-	segment := strings.TrimPrefix(r.URL.EscapedPath(), "/webhooks/")
-	id := strings.NewReplacer("~2F", "/", "%2F", "/", "%2f", "/").Replace(segment)
-	tenant := ""
-	if a.Status == http.StatusOK {
-		tenant = s.tenant(next, r)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	named, _, bound := strings.Cut(id, "/")
-	switch {
-	case a.Status != http.StatusOK:
-	case !bound:
-		a.Refuse(http.StatusBadRequest, "validation_error", "the id is not bound to a tenant")
-	case named != tenant:
-		a.Refuse(http.StatusForbidden, "id_tenant_mismatch", "the id is of another tenant")
-	case !s.held[id]:
-		a.Refuse(http.StatusNotFound, "not_found", "no such webhook")
-	default:
-		delete(s.held, id)
-		a.Status, a.Body = http.StatusNoContent, nil
-	}
-	a.Send(w)
-}
-
-// ledger reports one effect for each node that has completed in a run of the
-// fixture about effects.
-func ledger() tamper.Middleware {
-	return tamper.Chain(
-		document(func(doc object) {
-			doc["idempotency"] = object{"status": "stable", "since": "2.0", "witness": "seam-gated", "crossRegion": "single-region"}
-		}),
-		tamper.Instead(tamper.Op(http.MethodGet, "/runs/{}/effects"), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			run := tamper.Ask(next, r, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil)
-			doc, _ := run.JSON()
-			if run.Status != http.StatusOK {
-				run.Send(w)
-				return
-			}
-			log, _ := tamper.Ask(next, r, http.MethodGet, "/runs/"+tamper.RunSegment(r)+"/events/poll", nil).JSON()
-			list, _ := log["events"].([]any)
-			effects := []any{}
-			for _, v := range list {
-				e, _ := v.(object)
-				payload, _ := e["payload"].(object)
-				if e["type"] == "node.completed" && doc["workflowId"] == "conformance-replay-side-effect" {
-					tenant, _, _ := strings.Cut(text(doc["runId"]), "/")
-					effects = append(effects, object{
-						"effectId": tenant + "/" + text(e["eventId"]), "nodeId": payload["nodeId"], "state": "completed", "kind": "http",
-					})
-				}
-			}
-			run.Header.Del("ETag")
-			run.SetJSON(object{"runId": doc["runId"], "effects": effects})
-			run.Send(w)
-		}),
-	)
-}
-
-func registrationVariants() []Variant {
 	return []Variant{
-		grant("webhooks-on", "webhooks.md", "Registration", "The host takes registrations of webhooks.", webhooks()).opening(
-			requirements.R0187BoundIdKindsWebhook, requirements.R0187BoundIdKindsWebhookEmitted, requirements.R0171WebhookEgressRefused),
-		made("idempotency-on", "idempotency.md", "Layer 2: effect identity", "The host reports the effects of runs.",
-			holding(oneNode("conformance-replay-side-effect", "Has one effect after delayMs milliseconds.", "core.delay", "delayMs",
-				object{"type": "number", "defaultValue": 50}, object{"minDelayMs": 0, "maxDelayMs": 30000}),
-			)).front(ledger()).opening(requirements.R0158DuplicateDelivery),
+		made("no-standard-webhooks", doc, "Standard Webhooks", "The host signs with v1 alone.",
+			hookFacets(map[string]any{"signatureAlgorithms": []any{"v1"}, "secretRotation": nil}), ofStandard()...).opening(requirements.WebhooksStandardUnadvertised),
+		made("no-secret-rotation", doc, "Rotation", "The host rotates no secrets.", hookFacets(map[string]any{"secretRotation": nil}), rotation...),
+		made("no-dead-letter-read", doc, "Dead letters", "The dead letters of webhooks cannot be read.", hookFacets(map[string]any{"deadLetter": nil}), letters...),
+		made("webhook-backoff-fixed", doc, "Durability", "A retry comes after the same time, always.", hooks(func(w *referencehost.Webhooks) { w.Backoff = "fixed" })),
+		made("webhook-backoff-none", doc, "Durability", "A retry comes at once.", hooks(func(w *referencehost.Webhooks) { w.Backoff = "none" }), requirements.WebhooksRetryBackoff),
+		made("webhook-one-attempt", doc, "Durability", "A delivery is attempted once.", hooks(func(w *referencehost.Webhooks) { w.MaxAttempts = 1 }), ofRetries()...),
+		made("webhook-seven-attempts", doc, "Durability", "A delivery is attempted seven times.",
+			hooks(func(w *referencehost.Webhooks) { w.MaxAttempts, w.Delay = 7, 10*time.Millisecond })),
+		made("webhook-dead-letters-a-day", doc, "Dead letters", "A dead letter is kept for a day, and a page of them is short.",
+			hooks(func(w *referencehost.Webhooks) { w.RetentionDays, w.MaxPageSize = 1, 4 })),
+		made("webhook-overlap-a-minute", doc, "Rotation", "A secret signs on for the shortest time there is.",
+			hooks(func(w *referencehost.Webhooks) { w.OverlapSeconds = 60 }), requirements.R0201SecretRotation),
+		made("webhook-retry-policy-unadvertised", doc, "Durability", "The host does not say how often it tries.", hookFacets(map[string]any{"retryPolicy": nil}),
+			requirements.WebhooksRetryMaxAttempts, requirements.WebhooksRetryBackoff),
+		made("webhook-delivered-twice", doc, "Durability", "What a receiver has taken comes to it a second time.",
+			outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+				o, err := next.Send(ctx, p.Effect)
+				if err == nil && o.Status < 300 {
+					_, _ = next.Send(ctx, p.Effect) // nobody needs to know
+				}
+				return o, err
+			}), requirements.WebhooksRetryMaxAttempts, requirements.WebhooksRetryBackoff),
+		made("webhook-in-its-own-time", doc, "Delivery isolation", "No delivery starts before a while has passed.",
+			outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+				if p.Attempt == 1 {
+					tamper.Pause(ctx, 300*time.Millisecond)
+				}
+				return next.Send(ctx, p.Effect)
+			})),
+		made("webhook-attempts-complete", doc, "Unregister", "An attempt that has begun goes on when its subscription ends.", completing()),
+		made("webhook-body-spaced", doc, "Headers", "The body of a delivery is written with spaces, and signed like that.",
+			outbound.Delivering(func(p *outbound.Post) { p.Body = spaced(p.Body); p.Sign() })),
+		made("webhook-message-id-prefixed", doc, "Standard Webhooks", "The id of a message has a prefix.",
+			outbound.Delivering(func(p *outbound.Post) {
+				if p.Hook.Standard {
+					p.Header.Set("webhook-id", "msg_"+p.Header.Get("webhook-id"))
+					p.Sign()
+				}
+			})),
+		made("webhook-old-secret-first", doc, "Rotation", "During an overlap the older secret's entry comes first.",
+			outbound.Delivering(func(p *outbound.Post) {
+				current, previous := p.Secrets()
+				p.SignStandard(previous, current)
+			})),
+		made("webhook-more-headers", doc, "Headers", "A delivery has headers of the host's own.",
+			outbound.Delivering(func(p *outbound.Post) { p.Header.Set("X-Request-Id", p.RunID); p.Header.Set("Accept", "*/*") })),
+		made("webhook-type-with-charset", doc, "Delivery", "The media type of what is sent has a parameter.",
+			outbound.Leaving(func(ctx context.Context, e referencehost.Effect, next referencehost.Sender) (*referencehost.Outcome, error) {
+				e.Header = e.Header.Clone()
+				if e.Header.Get("Content-Type") == "application/json" {
+					e.Header.Set("Content-Type", "application/json; charset=utf-8")
+				}
+				return next.Send(ctx, e)
+			})),
+		grant("webhook-letter-without-status", doc, "Dead letters", "A dead letter does not hold what was answered last.",
+			tamper.JSON(tamper.Op(http.MethodGet, "/webhooks/{}/dead-letters"), http.StatusOK, func(_ *http.Request, doc map[string]any) {
+				list, _ := doc["deliveries"].([]any)
+				for _, v := range list {
+					delete(v.(object), "lastStatus")
+				}
+			})),
+		grant("webhook-letters-end-with-a-cursor", doc, "Dead letters", "A page of dead letters ends with a cursor that leads to an empty one.",
+			emptyLastPage()),
+		made("no-webhooks", "capabilities.md", "1. Discovery", "The host has no webhooks.", families(map[string]map[string]any{"webhooks": nil}), allOfWebhooks()...),
+	}
+}
+
+// completing lets attempts outlive their subscription, and the host, for as long as the kernel does.
+func completing() func(*referencehost.Config) {
+	return outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+		type result struct {
+			o   *referencehost.Outcome
+			err error
+		}
+		done := make(chan result, 1)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		go func() {
+			o, err := next.Send(context.WithoutCancel(ctx), p.Effect)
+			done <- result{o, err}
+		}()
+		select {
+		case r := <-done:
+			return r.o, r.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+}
+
+// spaced writes JSON with a space after every comma and colon that is not in a text.
+func spaced(compact []byte) []byte {
+	var b strings.Builder
+	text, escaped := false, false
+	for _, c := range compact {
+		b.WriteByte(c)
+		switch {
+		case escaped:
+			escaped = false
+		case text && c == '\\':
+			escaped = true
+		case c == '"':
+			text = !text
+		case !text && (c == ',' || c == ':'):
+			b.WriteByte(' ')
+		}
+	}
+	return []byte(b.String() + "\n")
+}
+
+// emptyLastPage has a page that is the last lead on to one that is empty.
+func emptyLastPage() tamper.Middleware {
+	letters := tamper.Op(http.MethodGet, "/webhooks/{}/dead-letters")
+	const end = "wopcert-the-end-"
+	return tamper.Instead(letters, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		own := end + strings.NewReplacer("%2F", "~2F", "%2f", "~2F").Replace(r.URL.EscapedPath())
+		if r.URL.Query().Get("cursor") == own {
+			a := tamper.Ask(next, r, http.MethodGet, r.URL.EscapedPath(), nil)
+			if a.Status == http.StatusOK {
+				a.SetJSON(object{"deliveries": []any{}})
+			}
+			a.Send(w)
+			return
+		}
+		a := tamper.Record(next, r)
+		if doc, ok := a.JSON(); ok && a.Status == http.StatusOK && doc["nextCursor"] == nil {
+			if list, _ := doc["deliveries"].([]any); len(list) > 0 {
+				doc["nextCursor"] = own
+				a.SetJSON(doc)
+			}
+		}
+		a.Send(w)
+	})
+}
+
+// allOfWebhooks are what only a host with webhooks is held to.
+func allOfWebhooks() []requirements.ID {
+	return []requirements.ID{
+		requirements.R0187BoundIdKindsWebhook, requirements.R0187BoundIdKindsWebhookEmitted, requirements.R0171WebhookEgressRefused,
+		requirements.WebhooksRegistered, requirements.WebhooksSecretGenerated, requirements.WebhooksSecretNotEchoed,
+		requirements.WebhooksSecretReturnedOnce, requirements.WebhooksEventsNonempty, requirements.WebhooksEventsV2Names,
+		requirements.WebhooksRegistrationClosed, requirements.WebhooksEventsFilter, requirements.WebhooksTenantIsolation,
+		requirements.WebhooksTagsNarrow, requirements.WebhooksUnregisterUnknown, requirements.WebhooksUnregisterForeign,
+		requirements.WebhooksUnregisterEndsDeliveries, requirements.WebhooksUnregisterEndsRetries, requirements.R0171WebhookDeliveryShape,
+		requirements.WebhooksEventVerbatim, requirements.WebhooksWorkspacePresent, requirements.WebhooksDeliveryRunId,
+		requirements.WebhooksDeliveryHeaders, requirements.WebhooksDeliverySignature, requirements.WebhooksDeliveryTimestamp,
+		requirements.WebhooksDualEmission, requirements.R0173WebhookDurableDelivery, requirements.R0173WebhookDurableDeliveryDeadLetter,
+		requirements.R0188DeadLetterRead, requirements.R0188DeadLetterContentFree, requirements.WebhooksRetryMaxAttempts,
+		requirements.WebhooksRetryBackoff, requirements.WebhooksRedirectFails, requirements.WebhooksRedirectNotFollowed,
+		requirements.WebhooksConnectionFails, requirements.WebhooksRetrySameEvent, requirements.WebhooksAtLeastOnce,
+		requirements.WebhooksIsolation, requirements.WebhooksIsolationEight, requirements.WebhooksDeadLetterPages,
+		requirements.WebhooksDeadLetterCursor, requirements.WebhooksDeadLetterForeign, requirements.WebhooksDeadLetterRetention,
+		requirements.WebhooksDeadLetterUnregistered, requirements.R0201RegistrationValidated, requirements.R0201DeliverySigned,
+		requirements.R0201OptInOnly, requirements.WebhooksStandardUnadvertised, requirements.R0201EndpointVerification,
+		requirements.WebhooksVerificationRequest, requirements.WebhooksVerificationRedirect, requirements.R0201MessageIdStable,
+		requirements.R0201SecretRotation, requirements.WebhooksRotationResponse, requirements.WebhooksRotationTwice,
+		requirements.WebhooksRotationRefused, requirements.WebhooksEgressMapped, requirements.WebhooksEgressTranslated,
+		requirements.WebhooksEgressSpecialPurpose, requirements.WebhooksBranchDelivered, requirements.R0176V1SignedWebhookAccepted,
+		requirements.R0176V1SignedWebhookAcceptedFacet, requirements.WebhooksUnprojectableDeadLettered, requirements.WebhooksOutlastsRestart,
+		requirements.WebhooksMessageIdRestart, requirements.WebhooksRegistrationIdempotent, requirements.WebhooksScope,
+		requirements.R0173RelaxationRecorded,
 	}
 }

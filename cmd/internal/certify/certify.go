@@ -4,11 +4,7 @@ package certify
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,13 +12,17 @@ import (
 	"wopcert/bundle"
 	"wopcert/corpus"
 	"wopcert/harness"
-	referencehost "wopcert/reference-host"
+	"wopcert/harness/receiver"
+	"wopcert/internal/testnet"
 	"wopcert/report"
 )
 
-// SuiteVersion is suite.version of the bundles. The contract version rides
-// along as build metadata, so that the attestation covers it.
-const SuiteVersion = "0.1.0+" + corpus.SpecArtifactsVersion
+// SuiteVersion is suite.version of the bundles of runs against this program's own
+// contract. The contract version rides along as build metadata, so that the
+// attestation covers it.
+const SuiteVersion = programVersion + "+" + corpus.SpecArtifactsVersion
+
+const programVersion = "0.1.0"
 
 // Request is one certification.
 type Request struct {
@@ -30,6 +30,7 @@ type Request struct {
 	HostURL       string
 	ReferenceHost bool // start the bundled host and certify that
 	Credentials   harness.Credentials
+	Approver      harness.ApproverRefs
 	Scenarios     []harness.Scenario // what Selection chose
 	Selection     Selection
 	OptOuts       []string
@@ -38,8 +39,20 @@ type Request struct {
 	SigningKey    *bundle.SigningKey // nil for an ephemeral one
 	KeyIDGiven    bool               // the operator named the key's id
 	HostBuild     *bundle.HostBuild  // nil when the operator did not say
-	Out           string
-	Progress      harness.Progress
+	Receiver      *receiver.Config   // where the host's own calls arrive, nil for nowhere
+	Trusted       bool               // the host has been told to accept the receiver
+	// Relaxations are the settings under which the host runs relaxed, as its operator
+	// declares them.
+	Relaxations []bundle.Relaxation
+	// Recovery is what is claimed of the host's durability and how to put it to the
+	// test, nil for no claim.
+	Recovery *harness.Recovery
+	Out      string
+	Progress harness.Progress
+	// Shard is which part of a divided run this is, nil for a whole one; see Divide.
+	Shard *Shard
+	// Judge may add to the result before it is written, nil for none.
+	Judge func(*report.Certification, []bundle.Row)
 }
 
 // Run measures the host and writes the evidence. It returns an error only when
@@ -51,21 +64,32 @@ func Run(ctx context.Context, q Request) (*report.Certification, error) {
 		return nil, err
 	}
 	defer evidence.Discard()
+	target, err := q.startReceiver()
+	if err != nil {
+		return nil, err
+	}
+	if target.Server != nil {
+		defer target.Server.Close()
+	}
 	if q.ReferenceHost {
-		stop, err := q.startReferenceHost(ctx)
+		stop, err := q.startReferenceHost(ctx, target.Server)
 		if err != nil {
 			return nil, err
 		}
 		defer stop()
 	}
-	results, err := harness.Run(ctx, harness.Options{
-		BaseURL: q.HostURL, Credentials: q.Credentials, Corpus: q.Corpus, Scenarios: q.Scenarios,
-		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress, Preflight: true,
-	})
+	results, err := harness.Run(ctx, q.options(target))
 	if err != nil {
 		return nil, err
 	}
+	return q.conclude(evidence, results, nil, exchanges(results.Capture))
+}
+
+// conclude turns what was seen into a bundle and a result and writes the evidence. The
+// captures are what tapes stages.
+func (q *Request) conclude(evidence *Evidence, results *harness.Results, notes []string, tapes func(*Evidence) error) (*report.Certification, error) {
 	c := q.summarize(results)
+	c.Notes = append(c.Notes, notes...)
 	switch {
 	case len(results.SuiteFaults) > 0:
 	case !slices.ContainsFunc(results.Rows, func(row bundle.Row) bool { return row.Assertions > 0 }):
@@ -75,73 +99,54 @@ func Run(ctx context.Context, q Request) (*report.Certification, error) {
 			return nil, err
 		}
 	}
+	if q.Shard != nil {
+		var err error
+		if c.Shard, err = q.shardFacts(results.Host.Discovery.Raw); err != nil {
+			return nil, err
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("this is shard %d of %d, with %d scenarios: wopcert merge puts the parts together", q.Shard.Index, q.Shard.Count, len(q.Scenarios)))
+	}
 	c.Verdict = q.verdict(results, c)
 	c.Out = evidence.Dir()
-	if err := write(evidence, results, c); err != nil {
+	if q.Judge != nil {
+		q.Judge(c, results.Rows)
+	}
+	if err := write(evidence, results, c, q.suiteVersion(), tapes); err != nil {
 		return nil, &EvidenceError{Text: fmt.Sprintf("the evidence cannot be written: %v", err)}
 	}
 	return c, nil
 }
 
-// startReferenceHost starts the bundled host with a signing key that its
-// discovery document publishes, and points the request at it.
-func (q *Request) startReferenceHost(ctx context.Context) (stop func(), err error) {
-	config, err := referencehost.DefaultConfig()
-	if err != nil {
-		return nil, err
+// options are what the request comes to for the harness.
+func (q *Request) options(target harness.Receiver) harness.Options {
+	return harness.Options{
+		BaseURL: q.HostURL, Credentials: q.Credentials, Approver: q.Approver, Corpus: q.Corpus, Scenarios: q.Scenarios,
+		OptOuts: q.OptOuts, Parallel: q.Parallel, Timeout: q.Timeout, Progress: q.Progress, Preflight: true, Receiver: target,
+		Relaxations: q.Relaxations, Recovery: q.Recovery,
 	}
-	if q.SigningKey == nil {
-		key, err := bundle.NewEphemeralKey()
-		if err != nil {
-			return nil, err
-		}
-		key.Ephemeral = false // this host publishes it
-		q.SigningKey = &key
-	}
-	config.SigningKeys = append(config.SigningKeys, referencehost.SigningKey{KeyID: q.SigningKey.ID, PublicKey: q.SigningKey.Public()})
-	for _, k := range config.Keys {
-		switch k.Name {
-		case referencehost.KeyTenantA:
-			q.Credentials.Primary = k.Key
-		case referencehost.KeyTenantB:
-			q.Credentials.OtherTenant = k.Key
-		case referencehost.KeyReadOnly:
-			q.Credentials.ReadOnly = k.Key
-		case referencehost.KeyProduction:
-			q.Credentials.Production = k.Key
-		}
-	}
-	if q.HostBuild == nil {
-		if q.HostBuild, err = ownBuild(); err != nil {
-			return nil, err
-		}
-	}
-	// The host outlives an interrupt, so that what is already under way ends
-	// with the suite's own deadline and not with refused connections.
-	server, err := referencehost.Listen(context.WithoutCancel(ctx), "127.0.0.1:0", config)
-	if err != nil {
-		return nil, err
-	}
-	q.HostURL = server.URL()
-	return func() { _ = server.Close() }, nil
 }
 
-// ownBuild names the bundled host by the digest of the program it is part of.
-func ownBuild() (*bundle.HostBuild, error) {
-	path, err := os.Executable()
+// ReceiverError is a receiver that cannot be started as the operator asks.
+type ReceiverError struct{ Text, Hint string }
+
+func (e *ReceiverError) Error() string { return e.Text }
+
+// startReceiver starts what the host's own calls reach. The bundled host gets
+// one on loopback that it is told to accept; any other host one where the
+// operator says, if anywhere.
+func (q *Request) startReceiver() (harness.Receiver, error) {
+	config := q.Receiver
+	if q.ReferenceHost {
+		config, q.Trusted = testnet.Config(), true
+	}
+	if config == nil {
+		return harness.Receiver{}, nil
+	}
+	server, err := receiver.Start(*config)
 	if err != nil {
-		return nil, fmt.Errorf("this program's own file: %w", err)
+		return harness.Receiver{}, &ReceiverError{err.Error(), "give --receiver-listen an address that is free, and --receiver-url the https address at which the host reaches it"}
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("this program's own file: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return nil, fmt.Errorf("this program's own file: %w", err)
-	}
-	return &bundle.HostBuild{Kind: "artifact-sha256", ID: hex.EncodeToString(h.Sum(nil))}, nil
+	return harness.Receiver{Server: server, Trusted: q.Trusted}, nil
 }
 
 // summarize copies what the run saw into the result model.
@@ -156,6 +161,7 @@ func (q *Request) summarize(r *harness.Results) *report.Certification {
 	if q.HostBuild != nil {
 		c.Host.Build = q.HostBuild.Kind + ":" + q.HostBuild.ID
 	}
+	c.Relaxations = q.Relaxations
 	c.Failures = append(c.Failures, r.Failures...)
 	for _, row := range r.Rows {
 		c.Totals.Add(row.Result)
@@ -171,10 +177,11 @@ func (q *Request) summarize(r *harness.Results) *report.Certification {
 		}
 	}
 	for _, family := range q.OptOuts {
-		if !slices.ContainsFunc(r.Rows, func(row bundle.Row) bool { return row.Detail == bundle.OptOutDetail(family) }) {
+		if q.Shard == nil && !slices.ContainsFunc(r.Rows, func(row bundle.Row) bool { return row.Detail == bundle.OptOutDetail(family) }) {
 			c.Notes = append(c.Notes, fmt.Sprintf("nothing in this run belongs to %s: its opt-out changed nothing", family))
 		}
 	}
+	q.noteContract(c)
 	if r.Interrupted {
 		c.Notes = append(c.Notes, "the run was interrupted; what it did not reach is blocked")
 	}
@@ -186,15 +193,22 @@ func text(d *harness.Discovery, member string) string {
 	return s
 }
 
-// claims are the profiles whose predicate the discovery document meets, which
-// is what claiming means (capabilities.md §7), and those asked for by name.
+// claims are the profiles asked for by name, or else those whose predicate the
+// discovery document meets, which is what claiming means (capabilities.md §7): a run
+// of one profile's floor says nothing of the others.
 func (q *Request) claims(d *harness.Discovery) []bundle.Claim {
 	var claims []bundle.Claim
+	if q.Shard != nil {
+		return nil // a part of a floor is nobody's claim; the merged bundle makes it
+	}
 	for _, p := range q.Corpus.Profiles() {
 		asked := slices.Contains(q.Selection.Profiles, p.ID)
 		fits := !slices.ContainsFunc(p.Families, func(f string) bool { return !d.Advertises(f) }) &&
 			!slices.ContainsFunc(p.Metadata, func(k string) bool { return d.Document[k] == nil })
-		if fits || asked {
+		if floor, err := p.FloorAt(q.Corpus.Version()); err != nil || len(floor) == 0 {
+			fits = false // the contract in use does not have the profile yet
+		}
+		if asked || fits && len(q.Selection.Profiles) == 0 {
 			claims = append(claims, bundle.Claim{ID: p.ID, EvidenceTier: bundle.TierSelf})
 		}
 	}
@@ -207,11 +221,11 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 	d := r.Host.Discovery
 	in := bundle.Input{
 		GeneratedAt: time.Now(),
-		Suite: bundle.Suite{Name: bundle.SuiteName, Version: SuiteVersion, TargetMajor: 2,
-			SpecArtifactsVersion: corpus.SpecArtifactsVersion, StampSHA256: q.Corpus.StampSHA256()},
-		Host:         bundle.Host{Name: orUnstated(c.Host.Name), Version: orUnstated(c.Host.Version), Vendor: text(d, "vendor")},
+		Suite: bundle.Suite{Name: bundle.SuiteName, Version: q.suiteVersion(), TargetMajor: 2,
+			SpecArtifactsVersion: q.Corpus.Version(), StampSHA256: q.Corpus.StampSHA256()},
+		Host:         bundle.Host{Name: orUnstated(c.Host.Name), Version: orUnstated(c.Host.Version), Vendor: text(d, "vendor"), Relaxations: q.Relaxations},
 		DiscoveryURL: d.URL, Discovery: d.Raw, Rows: r.Rows, Claims: q.claims(d), Corpus: q.Corpus,
-		Canaries: q.secrets(),
+		Canaries: q.Credentials.Values(),
 	}
 	in.Host.Build = bundle.HostBuild{Kind: "commit", ID: bundle.BuildUnstated}
 	if q.HostBuild != nil {
@@ -219,6 +233,7 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 	} else {
 		c.Notes = append(c.Notes, "the bundle does not say which build of the host it is about: give --host-build KIND:ID")
 	}
+	in.Rung = q.rung(r.Rows, c)
 	b, err := bundle.Build(in)
 	if err != nil {
 		return fmt.Errorf("bundle: %w", err)
@@ -250,21 +265,29 @@ func (q *Request) seal(evidence *Evidence, r *harness.Results, c *report.Certifi
 	return evidence.Write("bundle.json", data)
 }
 
+// rung is the recovery rung to claim: the one the rows support, where durability is
+// claimed at all.
+func (q *Request) rung(rows []bundle.Row, c *report.Certification) string {
+	if q.Recovery == nil {
+		return ""
+	}
+	derived, reasons := bundle.DeriveRung(rows)
+	if !derived && q.Shard != nil {
+		return "" // its rows may be in another part
+	}
+	if !derived {
+		c.Durability = &report.Durability{Why: reasons}
+		return ""
+	}
+	c.Durability = &report.Durability{Rung: bundle.RungSingleInstance, Why: []string{}}
+	return bundle.RungSingleInstance
+}
+
 func orUnstated(s string) string {
 	if s == "" {
 		return bundle.BuildUnstated
 	}
 	return s
-}
-
-func (q *Request) secrets() []string {
-	var out []string
-	for _, s := range []string{q.Credentials.Primary, q.Credentials.OtherTenant, q.Credentials.ReadOnly, q.Credentials.Production} {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // key chooses the signing key and the id to sign under: the one given, or the
@@ -311,7 +334,7 @@ func (q *Request) verdict(r *harness.Results, c *report.Certification) report.Ve
 		return report.Failed
 	case r.Interrupted, len(c.Blocked) > 0, !observed:
 		return report.Incomplete
-	case !q.Selection.Empty() && len(q.Selection.Profiles) == 0:
+	case q.Shard != nil, !q.Selection.Empty() && len(q.Selection.Profiles) == 0:
 		return report.Passed
 	case certified:
 		return report.Certified

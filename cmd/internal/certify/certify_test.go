@@ -106,9 +106,3 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		assert.Contains(t, refused.Text, want)
 	}
 }
-
-func TestSlug(t *testing.T) {
-	t.Parallel()
-	assert.Equal(t, "a-cancel-is-409-not-200", slug("A cancel is 409, not 200!"))
-	assert.Equal(t, "", slug("…"))
-}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Evidence is the directory a certification is written to. It is prepared
@@ -91,23 +90,4 @@ func (e *Evidence) Discard() {
 	if e.stage != "" {
 		os.RemoveAll(e.stage)
 	}
-}
-
-// slug makes a file name of a test's name.
-func slug(name string) string {
-	var b strings.Builder
-	dash := false
-	for _, r := range strings.ToLower(name) {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			b.WriteRune(r)
-			dash = false
-		} else if !dash && b.Len() > 0 {
-			b.WriteByte('-')
-			dash = true
-		}
-		if b.Len() >= 80 {
-			break
-		}
-	}
-	return strings.Trim(b.String(), "-")
 }

@@ -88,9 +88,12 @@ func chooseFloor(chosen map[string]bool, all []harness.Scenario, c *corpus.Corpu
 	if !ok {
 		return &SelectionError{fmt.Sprintf("no profile %q", name), "run wopcert list profiles for the ids"}
 	}
-	floor, err := p.FloorAt(corpus.SpecArtifactsVersion)
-	if err != nil {
+	floor, err := p.FloorAt(c.Version())
+	switch {
+	case err != nil:
 		return err
+	case len(floor) == 0:
+		return &SelectionError{fmt.Sprintf("profile %s has no floor at contract version %s", name, c.Version()), "leave --corpus out for the newest contract this program knows"}
 	}
 	var missing []string
 	for _, id := range floor {

@@ -39,7 +39,15 @@ type Collateral struct {
 // OK reports whether every fault was killed and nothing else turned.
 func (r *FaultReport) OK() bool { return r.Killed == r.Total && len(r.Collateral) == 0 }
 
-// Faults breaks the reference host in each way and runs the whole suite on it.
+// Faults breaks the reference host in each way and runs the suite on it.
+//
+// That a fault is killed is seen on a host that has it alone, with the scenarios
+// of the rows it turns. That it turns nothing else is seen with the whole suite,
+// several faults in one host at a time: what turns beyond the rows they declare
+// together sends each of them through the whole suite by itself. A row that one
+// fault of such a group declares can hide that another turns it too;
+// Options.Alone rules that out at several times the cost.
+//
 // The error says why nothing could be proved; a fault that survives is part of
 // the report. When the context ends the report holds what was proved until
 // then, beside the context's error.
@@ -51,29 +59,17 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes := make([]change, len(o.Faults))
-	for i, f := range o.Faults {
-		changes[i] = change{id: f.ID, wrap: f.Wrap, decorate: f.Decorate, slow: f.Slow}
+	defer p.close()
+	l := newFaultLedger(o.Faults)
+	switch {
+	case o.Own:
+		err = p.faultsApart(ctx, l, nil)
+	case o.Alone || len(o.Faults) <= fewFaults:
+		err = p.faultsAlone(ctx, l, all(len(o.Faults)))
+	default:
+		err = p.faultsTogether(ctx, l)
 	}
-	survived := make([][]Survivor, len(o.Faults))
-	collateral := make([][]Collateral, len(o.Faults))
-	judged := make([]bool, len(o.Faults))
-	err = p.each(ctx, changes, func(i int, m *measurement) bool {
-		survived[i], collateral[i] = judgeFault(o.Faults[i], p.baseline, m)
-		judged[i] = true
-		return len(survived[i])+len(collateral[i]) == 0
-	})
-	report := &FaultReport{
-		Total:      len(o.Faults),
-		Survived:   append([]Survivor{}, slices.Concat(survived...)...),
-		Collateral: append([]Collateral{}, slices.Concat(collateral...)...),
-	}
-	for i := range o.Faults {
-		if judged[i] && len(survived[i]) == 0 {
-			report.Killed++
-		}
-	}
-	return report, err
+	return l.report(), err
 }
 
 // judgeFault compares a broken host with the unbroken one.
@@ -105,7 +101,10 @@ func judgeFault(f faults.Fault, before, after *measurement) ([]Survivor, []Colla
 		}
 	}
 	for _, was := range before.rows {
-		is := after.byID[was.id]
+		is, measured := after.byID[was.id]
+		if !measured {
+			continue // of a scenario that was not run
+		}
 		relaxed := slices.Contains(f.Relaxes, was.id) && (is.result == bundle.Inapplicable || is.result == bundle.ExecutedPass)
 		if !slices.Contains(settled, was.id) && !relaxed && is.result != was.result {
 			collateral = append(collateral, Collateral{Fault: f.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})

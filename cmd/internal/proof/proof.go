@@ -17,6 +17,8 @@ import (
 	"wopcert/bundle"
 	"wopcert/corpus"
 	"wopcert/harness"
+	"wopcert/harness/receiver"
+	"wopcert/internal/testnet"
 	referencehost "wopcert/reference-host"
 	"wopcert/reference-host/faults"
 	"wopcert/reference-host/variants"
@@ -39,8 +41,11 @@ const (
 	stillWaiting = 8
 	// collectAt is how far, in percent, the heap may grow between collections.
 	collectAt = 200
+	// killedAtATime hosts come back from the dead at a time: how soon they do is
+	// what is measured of them.
+	killedAtATime = 3
 	// workingAtMost ends the work of a host on which most tests wait.
-	workingAtMost = 30 * time.Second
+	workingAtMost = 8 * time.Second
 )
 
 // Options says what to prove.
@@ -49,6 +54,8 @@ type Options struct {
 	Faults    []faults.Fault     // what Faults proves, nil for all
 	Variants  []variants.Variant // what Variants proves, nil for all
 	Parallel  int                // hosts that work at a time, DefaultParallel when 0
+	Alone     bool               // every fault by itself with the whole suite, see Faults
+	Own       bool               // every fault by itself with the scenarios of its own rows and nothing else
 	Progress  func(Step)         // nil for none; calls are serialized
 }
 
@@ -82,21 +89,26 @@ type change struct {
 	basePath string
 	wrap     func(http.Handler) http.Handler
 	decorate func(*referencehost.Config)
-	slow     bool // started first, so that nothing waits for a late starter
+	slow     bool               // started first, so that nothing waits for a late starter
+	suite    []harness.Scenario // what is run, nil for everything the options name
+	mortal   bool               // measured on a host that is killed
 }
 
 // prover measures hosts.
 type prover struct {
-	options  Options
-	corpus   *corpus.Corpus
-	baseline *measurement
-	mu       sync.Mutex
-	done     int
-	total    int
+	options    Options
+	corpus     *corpus.Corpus
+	baseline   *measurement
+	mortal     func() *measurement // the unchanged host when it is killed, measured once
+	receiver   *receiver.Server    // what every host's calls reach
+	afterKills map[requirements.ID]bool
+	mu         sync.Mutex
+	done       int
+	total      int
 }
 
-// newProver measures the unchanged host.
-func newProver(ctx context.Context, o Options) (*prover, error) {
+// newProver measures the unchanged host. The caller closes what it returns.
+func newProver(ctx context.Context, o Options) (_ *prover, failed error) {
 	c, err := corpus.Load()
 	if err != nil {
 		return nil, err
@@ -107,7 +119,17 @@ func newProver(ctx context.Context, o Options) (*prover, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}
-	p := &prover{options: o, corpus: c}
+	target, err := receiver.Start(*testnet.Config())
+	if err != nil {
+		return nil, err
+	}
+	p := &prover{options: o, corpus: c, receiver: target, afterKills: onlyAfterKills(o.Scenarios)}
+	defer func() {
+		if failed != nil {
+			p.close()
+		}
+	}()
+	p.mortal = sync.OnceValue(func() *measurement { return p.measure(ctx, change{mortal: true}, func() {}) })
 	started := time.Now()
 	p.baseline = p.measure(ctx, change{}, func() {})
 	switch {
@@ -122,31 +144,89 @@ func newProver(ctx context.Context, o Options) (*prover, error) {
 	return p, nil
 }
 
+// unchanged is the measurement that one of a change is held against.
+func (p *prover) unchanged(c change) *measurement {
+	if c.mortal {
+		return p.mortal()
+	}
+	return p.baseline
+}
+
+// close ends what the hosts' calls reached.
+func (p *prover) close() { _ = p.receiver.Close() }
+
+// configure makes the configuration of a host with a change, around the store it
+// is given or, for nil, one in memory. The keys are the same each time.
+type configure func(store referencehost.Store) (referencehost.Config, error)
+
+func (p *prover) configure(c change) (configure, error) {
+	first, err := referencehost.DefaultConfig()
+	if err != nil {
+		return nil, err
+	}
+	return func(store referencehost.Store) (referencehost.Config, error) {
+		config, err := referencehost.DefaultConfig()
+		if err != nil {
+			return config, err
+		}
+		config.Keys, config.TokenSecrets, config.Seams = slices.Clone(first.Keys), slices.Clone(first.TokenSecrets), true
+		if store != nil {
+			config.Store = store
+		}
+		if c.decorate != nil {
+			c.decorate(&config)
+		}
+		if c.wrap != nil {
+			config.Wrap = append(config.Wrap, c.wrap)
+		}
+		testnet.Connect(&config, p.receiver)
+		return config, nil
+	}, nil
+}
+
 // measure starts a host of its own with the change and runs the suite on it. It
 // calls waiting once the host has little left to do but wait.
 func (p *prover) measure(ctx context.Context, c change, waiting func()) *measurement {
-	config, err := referencehost.DefaultConfig()
+	made, err := p.configure(c)
 	if err != nil {
 		return &measurement{err: err}
 	}
-	if c.decorate != nil {
-		c.decorate(&config)
-	}
-	if c.wrap != nil {
-		config.Wrap = append(config.Wrap, c.wrap)
-	}
-	server, err := referencehost.Listen(ctx, "", config)
+	config, err := made(nil)
 	if err != nil {
 		return &measurement{err: err}
 	}
-	defer server.Close()
+	suite := c.suite
+	if suite == nil {
+		suite = p.options.Scenarios
+	}
+	var recovery *harness.Recovery
+	var url string
+	if c.mortal {
+		host, err := startMortal(ctx, made)
+		if err != nil {
+			return &measurement{err: err}
+		}
+		defer host.close()
+		url, recovery = host.server.URL(), host.recovery(config)
+	} else {
+		server, err := referencehost.Listen(ctx, "", config)
+		if err != nil {
+			return &measurement{err: err}
+		}
+		defer server.Close()
+		url = server.URL()
+	}
 	results, err := harness.Run(ctx, harness.Options{
-		BaseURL:     server.URL() + c.basePath,
-		Credentials: credentials(config.Keys),
+		BaseURL:     url + c.basePath,
+		Credentials: testnet.Credentials(config),
+		Approver:    testnet.Approvers(config),
 		Corpus:      p.corpus,
-		Scenarios:   p.options.Scenarios,
+		Scenarios:   suite,
 		Parallel:    testsAtATime,
-		Progress:    newWork(p.options.Scenarios, waiting),
+		Receiver:    harness.Receiver{Server: p.receiver, Trusted: true},
+		Recovery:    recovery,
+		Relaxations: testnet.Relaxations(config),
+		Progress:    newWork(suite, waiting),
 	})
 	if err != nil {
 		return &measurement{err: err}
@@ -163,33 +243,22 @@ func (p *prover) measure(ctx context.Context, c change, waiting func()) *measure
 	return m
 }
 
-func credentials(keys []referencehost.Credential) harness.Credentials {
-	var c harness.Credentials
-	for _, k := range keys {
-		switch k.Name {
-		case referencehost.KeyTenantA:
-			c.Primary = k.Key
-		case referencehost.KeyTenantB:
-			c.OtherTenant = k.Key
-		case referencehost.KeyReadOnly:
-			c.ReadOnly = k.Key
-		case referencehost.KeyProduction:
-			c.Production = k.Key
-		}
-	}
-	return c
-}
-
 // each measures the changes side by side and hands each measurement to judge,
 // which says whether the proof holds. What does not hold is measured once more
 // with nothing beside it: a machine under load makes hosts late, and only what a
 // change does on its own counts. It ends early with the context.
 func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m *measurement) bool) error {
-	p.total = len(changes)
+	p.mu.Lock()
+	p.total += len(changes)
+	p.mu.Unlock()
 	// Much of the time would go into collecting what hosts leave behind.
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
-	working := make(chan struct{}, p.options.Parallel)
-	existing := make(chan struct{}, p.options.Parallel*waitingPerWorking)
+	atWork, atAll := p.options.Parallel, p.options.Parallel*waitingPerWorking
+	if len(changes) > 0 && changes[0].mortal {
+		atWork, atAll = killedAtATime, killedAtATime
+	}
+	working := make(chan struct{}, atWork)
+	existing := make(chan struct{}, atAll)
 	var hosts sync.WaitGroup
 	var mu sync.Mutex
 	var again []int

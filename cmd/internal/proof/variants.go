@@ -38,14 +38,15 @@ func Variants(ctx context.Context, o Options) (*VariantReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer p.close()
 	changes := make([]change, len(o.Variants))
 	for i, v := range o.Variants {
-		changes[i] = change{id: v.ID, basePath: v.BasePath, wrap: v.Wrap, decorate: v.Decorate}
+		changes[i] = change{id: v.ID, basePath: v.BasePath, wrap: v.Wrap, decorate: v.Decorate, mortal: p.kills(v.Opens, v.Relaxes)}
 	}
 	broken := make([][]Broken, len(o.Variants))
 	judged := make([]bool, len(o.Variants))
 	err = p.each(ctx, changes, func(i int, m *measurement) bool {
-		broken[i], judged[i] = judgeVariant(o.Variants[i], p.baseline, m), true
+		broken[i], judged[i] = judgeVariant(o.Variants[i], p.unchanged(changes[i]), m), true
 		return len(broken[i]) == 0
 	})
 	report := &VariantReport{Total: len(o.Variants), Broken: append([]Broken{}, slices.Concat(broken...)...)}

@@ -1,11 +1,13 @@
-// Package egress is the guarded way out of the reference host: the one place that opens connections a run asked for.
-// It refuses addresses that are not on the public internet when it dials, so that neither a name that resolves to one
-// nor a name that changes its mind between check and use gets through; it follows no redirect, sends no credential of
-// the host's callers, and bounds time and size.
 package egress
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,153 +15,208 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"wopcert/reference-host/internal/engine"
 )
 
-// ErrRefused is returned, wrapped, for a destination the policy does not allow.
-var ErrRefused = errors.New("the destination is not allowed")
+// maxIdlePerAddress bounds the connections that are kept for further requests to one address.
+const maxIdlePerAddress = 32
 
-// Policy says where effects may go. The zero value is the public internet over https.
-type Policy struct {
-	// AllowLoopback admits this machine, and plain http to it: for tests and development.
-	AllowLoopback bool
-	// Timeout bounds one effect; 0 is 10 s.
-	Timeout time.Duration
-	// MaxResponseBytes bounds the response body; 0 is 1 MiB.
-	MaxResponseBytes int64
-}
+// userAgent is what requests of the host say they come from.
+const userAgent = "wopcert-reference-host"
 
 // Sender is an engine.Sender that enforces a Policy.
 type Sender struct {
-	policy Policy
-	client *http.Client
+	policy    Policy
+	rows      []allocation
+	trusted   []string
+	transport *http.Transport
+	public    *tls.Config // for destinations on the internet
+	private   *tls.Config // for trusted origins and routed addresses
 }
 
-// New returns a Sender.
-func New(policy Policy) *Sender {
+// New returns a Sender. It fails for a trusted origin that is none.
+func New(policy Policy) (*Sender, error) {
 	if policy.Timeout == 0 {
 		policy.Timeout = 10 * time.Second
 	}
 	if policy.MaxResponseBytes == 0 {
 		policy.MaxResponseBytes = 1 << 20
 	}
-	s := &Sender{policy: policy}
-	dialer := &net.Dialer{Timeout: policy.Timeout, Control: s.control}
-	s.client = &http.Client{
-		Timeout:       policy.Timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would dial for us, past the guard
-			DialContext:            dialer.DialContext,
-			TLSHandshakeTimeout:    policy.Timeout,
-			ResponseHeaderTimeout:  policy.Timeout,
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true,
-			DisableKeepAlives:      true,
-		},
+	if policy.Resolver == nil {
+		policy.Resolver = net.DefaultResolver
 	}
-	return s
-}
-
-// control sees the address that is about to be connected to, after name resolution.
-func (s *Sender) control(_, address string, _ syscall.RawConn) error {
-	host, err := netip.ParseAddrPort(address)
+	trusted, err := checkTrusted(policy.Trusted)
 	if err != nil {
-		return fmt.Errorf("%w: %s", ErrRefused, address)
-	}
-	if !s.Allowed(host.Addr()) {
-		return fmt.Errorf("%w: %s is not a public address", ErrRefused, host.Addr())
-	}
-	return nil
-}
-
-// special are the ranges that netip has no predicate for and that do not lead to the public internet.
-func special() []netip.Prefix {
-	return []netip.Prefix{
-		netip.MustParsePrefix("0.0.0.0/8"),       // this network
-		netip.MustParsePrefix("100.64.0.0/10"),   // carrier-grade NAT
-		netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments
-		netip.MustParsePrefix("192.0.2.0/24"),    // documentation
-		netip.MustParsePrefix("192.88.99.0/24"),  // 6to4 relay
-		netip.MustParsePrefix("198.18.0.0/15"),   // benchmarking
-		netip.MustParsePrefix("198.51.100.0/24"), // documentation
-		netip.MustParsePrefix("203.0.113.0/24"),  // documentation
-		netip.MustParsePrefix("240.0.0.0/4"),     // reserved, broadcast
-		netip.MustParsePrefix("64:ff9b::/96"),    // NAT64 reaches any IPv4 address
-		netip.MustParsePrefix("64:ff9b:1::/48"),
-		netip.MustParsePrefix("100::/64"),      // discard
-		netip.MustParsePrefix("2001::/23"),     // protocol assignments, Teredo
-		netip.MustParsePrefix("2001:db8::/32"), // documentation
-		netip.MustParsePrefix("2002::/16"),     // 6to4 reaches any IPv4 address
-		netip.MustParsePrefix("3fff::/20"),     // documentation
-		netip.MustParsePrefix("fec0::/10"),     // site-local
-	}
-}
-
-// Allowed reports whether the policy lets an effect reach the address.
-func (s *Sender) Allowed(address netip.Addr) bool {
-	address = address.Unmap().WithZone("")
-	if address.IsLoopback() {
-		return s.policy.AllowLoopback
-	}
-	if !address.IsGlobalUnicast() || address.IsPrivate() {
-		return false
-	}
-	for _, prefix := range special() {
-		if prefix.Contains(address) {
-			return false
-		}
-	}
-	return true
-}
-
-// CheckURL refuses what no effect may be sent to whatever it resolves to: another scheme than https, a user, an
-// address outside the policy.
-func (s *Sender) CheckURL(raw string) error {
-	target, err := url.Parse(raw)
-	if err != nil || target.Host == "" || target.User != nil || target.Opaque != "" {
-		return fmt.Errorf("%w: not an absolute URL without a user", ErrRefused)
-	}
-	host := target.Hostname()
-	address, err := netip.ParseAddr(host)
-	literal := err == nil
-	if literal && !s.Allowed(address) {
-		return fmt.Errorf("%w: %s is not a public address", ErrRefused, host)
-	}
-	local := strings.EqualFold(host, "localhost") || literal && address.IsLoopback()
-	if target.Scheme != "https" && !(target.Scheme == "http" && local && s.policy.AllowLoopback) {
-		return fmt.Errorf("%w: the scheme must be https", ErrRefused)
-	}
-	return nil
-}
-
-// Send implements engine.Sender.
-func (s *Sender) Send(ctx context.Context, effect engine.Effect) (*engine.Outcome, error) {
-	if err := s.CheckURL(effect.URL); err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, effect.Method, effect.URL, strings.NewReader(string(effect.Body)))
-	if err != nil {
-		return nil, fmt.Errorf("effect: %w", err)
+	s := &Sender{policy: policy, rows: allocations(), trusted: trusted, public: &tls.Config{MinVersion: tls.VersionTLS12}}
+	s.private = s.public.Clone()
+	if len(policy.ExtraRoots) > 0 {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool() // a machine without certificates of its own
+		}
+		for _, certificate := range policy.ExtraRoots {
+			roots.AddCert(certificate)
+		}
+		s.private.RootCAs = roots
 	}
+	s.transport = &http.Transport{
+		Proxy:                  nil, // a proxy would dial for us, past the guard
+		DialContext:            s.dial,
+		DialTLSContext:         s.dialTLS,
+		MaxIdleConnsPerHost:    maxIdlePerAddress,
+		MaxIdleConns:           8 * maxIdlePerAddress,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+	}
+	return s, nil
+}
+
+// Close gives up the connections that are kept for further requests.
+func (s *Sender) Close() { s.transport.CloseIdleConnections() }
+
+// Send implements engine.Sender. When the response has begun, the outcome holds its status even if an error says that
+// its body was too large or did not arrive.
+func (s *Sender) Send(ctx context.Context, effect engine.Effect) (*engine.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.policy.Timeout)
+	defer cancel()
+	destination, err := s.judge(effect.URL)
+	if err != nil {
+		return nil, err
+	}
+	to, err := s.resolve(ctx, destination)
+	if err != nil {
+		return nil, err
+	}
+	request, err := to.request(ctx, effect, destination.url)
+	if err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	response, err := s.transport.RoundTrip(request) // no client: a redirect is an answer, and no cookie is kept
+	if err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	defer response.Body.Close()
+	outcome := &engine.Outcome{Status: response.StatusCode, Header: response.Header}
+	outcome.Body, err = io.ReadAll(io.LimitReader(response.Body, s.policy.MaxResponseBytes+1))
+	if err != nil {
+		return outcome, fmt.Errorf("send: %w", err)
+	}
+	if int64(len(outcome.Body)) > s.policy.MaxResponseBytes {
+		outcome.Body = outcome.Body[:s.policy.MaxResponseBytes]
+		return outcome, fmt.Errorf("send: the response is larger than %d bytes", s.policy.MaxResponseBytes)
+	}
+	return outcome, nil
+}
+
+// pinned is where a request goes, decided before the transport sees it.
+type pinned struct {
+	addresses []netip.Addr
+	port      uint16
+	name      string // for the certificate
+	trusted   bool
+}
+
+type pinnedKey struct{}
+
+// resolve judges every address of the destination; each is one the request may go to.
+func (s *Sender) resolve(ctx context.Context, destination *target) (*pinned, error) {
+	to := &pinned{port: destination.port, name: destination.host, trusted: destination.trusted}
+	if destination.address.IsValid() {
+		to.addresses = []netip.Addr{destination.address}
+		return to, nil
+	}
+	var err error
+	if to.addresses, err = s.policy.Resolver.LookupNetIP(ctx, "ip", destination.host); err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	if len(to.addresses) == 0 {
+		return nil, fmt.Errorf("send: %s has no address", destination.host)
+	}
+	for i, address := range to.addresses {
+		if err := s.judgeAddress(address); err != nil && !destination.trusted {
+			return nil, fmt.Errorf("%w, and %s resolves to it", err, destination.host)
+		}
+		to.addresses[i] = address.Unmap()
+	}
+	return to, nil
+}
+
+// pool names the connections that may be reused: those to the same host and port while it resolves to the same
+// addresses.
+func (p *pinned) pool() string {
+	hash := sha256.New()
+	for _, address := range slices.SortedFunc(slices.Values(p.addresses), netip.Addr.Compare) {
+		bytes := address.As16()
+		_, _ = hash.Write(bytes[:]) // a hash takes every byte
+	}
+	return strings.ReplaceAll(p.name, ":", "-") + "." + hex.EncodeToString(hash.Sum(nil)[:16]) + ":" + strconv.Itoa(int(p.port))
+}
+
+// request makes the request. Its URL names the pool instead of the host, since the transport keeps connections by the
+// host of the URL and a name may have come to mean another address.
+func (p *pinned) request(ctx context.Context, effect engine.Effect, to *url.URL) (*http.Request, error) {
+	ctx = context.WithValue(ctx, pinnedKey{}, p)
+	request, err := http.NewRequestWithContext(ctx, effect.Method, effect.URL, bytes.NewReader(effect.Body))
+	if err != nil {
+		return nil, err
+	}
+	request.Host, request.URL.Host = to.Host, p.pool()
+	request.Header.Set("User-Agent", userAgent)
 	for name, values := range effect.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	response, err := s.client.Do(request)
+	return request, nil
+}
+
+// dial connects to an address the request was pinned to, whatever name the transport asks for.
+func (s *Sender) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	to, ok := ctx.Value(pinnedKey{}).(*pinned)
+	if !ok {
+		return nil, errors.New("the request has no judged address")
+	}
+	dialer := net.Dialer{Timeout: s.policy.Timeout / time.Duration(len(to.addresses))}
+	var failed error
+	for _, address := range to.addresses {
+		destination := netip.AddrPortFrom(address, to.port)
+		conn, err := dialer.DialContext(ctx, network, cmp.Or(s.policy.Routes[destination], destination.String()))
+		if err == nil {
+			return conn, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// routed reports whether the destination is one this host's network carries elsewhere.
+func (s *Sender) routed(to *pinned) bool {
+	return slices.ContainsFunc(to.addresses, func(address netip.Addr) bool {
+		return s.policy.Routes[netip.AddrPortFrom(address, to.port)] != ""
+	})
+}
+
+func (s *Sender) dialTLS(ctx context.Context, network, name string) (net.Conn, error) {
+	conn, err := s.dial(ctx, network, name)
 	if err != nil {
-		return nil, fmt.Errorf("effect: %w", err)
+		return nil, err
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, s.policy.MaxResponseBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("effect: %w", err)
+	to := ctx.Value(pinnedKey{}).(*pinned) // dial has seen it
+	config := s.public
+	if to.trusted || s.routed(to) {
+		config = s.private
 	}
-	if int64(len(body)) > s.policy.MaxResponseBytes {
-		return nil, fmt.Errorf("effect: the response is larger than %d bytes", s.policy.MaxResponseBytes)
+	config = config.Clone()
+	config.ServerName = to.name
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
-	return &engine.Outcome{Status: response.StatusCode, Header: response.Header, Body: body}, nil
+	return secure, nil
 }

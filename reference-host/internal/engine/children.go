@@ -26,6 +26,10 @@ type Children interface {
 // child starts a run and records it, both or neither, and returns its log.
 func (c *Call) child(ctx context.Context, workflowID string, inputs json.RawMessage, seeds map[string]json.RawMessage) (eventlog.Log, error) {
 	d, e := c.driver, c.driver.engine
+	if d.replays() { // a run is seen outside the log of the one that starts it
+		c.denied = true
+		return nil, SourceMissing(c.NodeID)
+	}
 	run, def, err := e.children.Prepare(c.Run, d.def.Nodes[c.node].TypeID, workflowID, inputs, seeds)
 	if err != nil {
 		return nil, err
@@ -189,7 +193,11 @@ func (e *Engine) endChild(ctx context.Context, parent *eventlog.Run, event event
 	if link := log.Run().Parent; link == nil || link.RunID != parent.ID {
 		return nil // the history of a fork names children of the run it was forked from
 	}
-	return e.cancel(ctx, log, payload)
+	err = e.cancel(ctx, log, payload)
+	if errors.Is(err, eventlog.ErrEnded) && payload.ParentRunID != "" {
+		return e.parentCancelled(ctx, log)
+	}
+	return err
 }
 
 func (e *Engine) tied(workflowID, nodeID string) bool {

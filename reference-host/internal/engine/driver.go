@@ -31,8 +31,13 @@ type driver struct {
 	stopped error // why the driver may append no more; nil while it may
 	drain   *drain
 	x       *execution
-	due     []int // nodes whose next attempt is due
+	due     []int           // nodes whose next attempt is due
+	looked  int64           // the last sequence that was looked at for resolutions
+	changed <-chan struct{} // nil unless a node waits for an interrupt: closed when the log has grown since it was looked at
+	alarm   time.Time       // when the first of those interrupts runs out of time, zero when none does
 	pending []eventlog.Draft
+
+	recording *recording // the source of a replay, nil for any other run
 }
 
 // errPaused stops a driver: the run is paused, or the driver's work was taken from it.
@@ -42,9 +47,11 @@ var errPaused = errors.New("the run is paused")
 type result struct {
 	node    int
 	outputs Values
-	err     error
-	began   time.Time
-	waited  bool
+	// recorded is what a replay takes from its source instead of outputs.
+	recorded []eventlog.Event
+	err      error
+	began    time.Time
+	waited   bool
 }
 
 func (d *driver) drive() {
@@ -84,6 +91,9 @@ func (d *driver) restore() error {
 		return d.stopped
 	}
 	d.x = newExecution(d.def, d.run)
+	if err := d.open(); err != nil {
+		return err
+	}
 	events, err := d.log.Read(-1)
 	if err != nil {
 		return err
@@ -102,6 +112,8 @@ func (d *driver) restore() error {
 			return err
 		}
 	}
+	d.looked = int64(len(events)) - 1
+	d.reenter()
 	if d.run.ForkPoint == 0 || int64(len(events)) > d.run.ForkPoint {
 		d.x.interrupted()
 		return nil
@@ -143,17 +155,25 @@ func (d *driver) loop() error {
 			return err
 		}
 		var done result
-		if flying == 0 && len(ready) == 1 {
+		if flying == 0 && len(ready) == 1 && d.changed == nil {
 			done = d.attempt(ready[0]) // one node at a time needs no goroutine
 		} else {
 			for _, call := range ready {
 				flying++
 				go func() { results <- d.attempt(call) }()
 			}
+			over, stop := d.ring()
+			ended := false
 			select {
 			case done = <-results:
 				flying--
+				ended = true
+			case <-d.changed:
+			case <-over:
 			case <-d.ctx.Done():
+			}
+			if stop(); !ended && d.ctx.Err() == nil {
+				continue
 			}
 		}
 		if err := d.ctx.Err(); err != nil {
@@ -185,6 +205,9 @@ func (d *driver) step(flying int) (ready []*scheduled, over bool, err error) {
 	if d.stopped != nil {
 		return nil, true, d.stopped
 	}
+	if err := d.awaken(); err != nil {
+		return nil, true, err
+	}
 	var breach *breach
 	if d.x.failure == nil || d.drain != nil {
 		ready = d.continued()
@@ -203,7 +226,7 @@ func (d *driver) step(flying int) (ready []*scheduled, over bool, err error) {
 		return nil, true, d.fail(breach)
 	case d.drain != nil && idle:
 		return nil, true, d.pause()
-	case d.drain == nil && (d.x.failure != nil || idle):
+	case d.drain == nil && (d.x.failure != nil || idle && d.changed == nil):
 		return nil, true, d.finish()
 	}
 	return ready, false, d.flush()
@@ -215,7 +238,7 @@ func (d *driver) continued() (ready []*scheduled) {
 		if d.x.nodes[i].state == backoff {
 			ready = append(ready, d.start(i))
 		} else {
-			d.x.nodes[i].state = running
+			d.x.nodes[i].state, d.x.nodes[i].due = running, false
 			ready = append(ready, d.call(i))
 		}
 	}
@@ -272,18 +295,22 @@ func (d *driver) call(i int) *scheduled {
 	inputs, refused := d.x.resolve(i)
 	return &scheduled{node: i, refused: refused, call: Call{
 		Run: &d.run, NodeID: node.ID, Attempt: d.x.nodes[i].attempts, Config: node.Config, Inputs: inputs, Clock: d.engine.clock,
-		driver: d, node: i,
+		engine: d.engine, driver: d, node: i, execution: d.x.outcomes[i] + 1,
 	}}
 }
 
 // attempt runs one node. A panic in a node type fails the node, not the host.
 func (d *driver) attempt(s *scheduled) (done result) {
 	done = result{node: s.node, began: d.engine.clock.Now()}
+	nodeType := d.engine.nodes[d.def.Nodes[s.node].TypeID]
+	if nodeType.SideEffect && d.replays() {
+		done.recorded, done.err = d.recorded(s.node)
+		return done
+	}
 	if s.refused != nil {
 		done.err = s.refused
 		return done
 	}
-	nodeType := d.engine.nodes[d.def.Nodes[s.node].TypeID]
 	for _, capability := range nodeType.Requires {
 		if !d.engine.capabilities[capability] {
 			done.err = &NodeError{
@@ -301,6 +328,9 @@ func (d *driver) attempt(s *scheduled) (done result) {
 		}
 	}()
 	done.outputs, done.err = nodeType.Run(d.ctx, &s.call)
+	if s.call.denied { // whatever the node makes of it
+		done.recorded, done.err = d.recorded(s.node)
+	}
 	return done
 }
 
@@ -309,10 +339,16 @@ func (d *driver) settle(done result) (wait time.Duration, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	node, started := &d.def.Nodes[done.node], d.x.nodes[done.node].started
+	var open *suspended
 	switch {
+	case errors.As(done.err, &open):
+		d.x.suspend(done.node, open.interruptID, open.deadline)
+		return 0, false
 	case done.waited:
 		d.due = append(d.due, done.node)
 		return 0, false
+	case done.recorded != nil:
+		done.err = d.take(done.node, done.recorded)
 	case done.err == nil:
 		d.x.complete(done.node, done.outputs)
 		d.add(done.node, started, eventlog.NodeCompleted, nodeCompletedPayload{
@@ -320,14 +356,20 @@ func (d *driver) settle(done result) (wait time.Duration, again bool) {
 		})
 		return 0, false
 	}
+	if done.err == nil {
+		return 0, false
+	}
 	reason := ErrorPayload{Code: "internal_error", Message: "The node failed for a reason of the host's own."}
 	var own *NodeError
 	if errors.As(done.err, &own) {
 		reason = ErrorPayload{Code: own.Code, Message: own.Message, Details: own.Details}
+		if own.Final {
+			reason.Retryable = new(bool)
+		}
 	} else {
 		d.engine.logger.Error("a node failed", "run", d.run.ID, "node", node.ID, "error", done.err)
 	}
-	if d.x.retries(done.node) {
+	if d.x.retries(done.node) && (own == nil || !own.Final) {
 		d.x.retry(done.node)
 		d.add(done.node, started, eventlog.NodeRetried, nodeRetriedPayload{
 			NodeID: node.ID, Attempt: d.x.nodes[done.node].attempts + 1, DelayMs: node.Retry.BackoffMs, LastError: reason,
@@ -335,6 +377,9 @@ func (d *driver) settle(done result) (wait time.Duration, again bool) {
 		return node.Retry.Backoff(), true
 	}
 	d.x.fail(done.node, reason)
+	if own != nil && own.Code == codeDivergedAtRefusal && d.x.failure == nil { // no node behind it makes up for that
+		d.x.failure = &failedPayload{Error: ErrorPayload{Code: reason.Code, Message: reason.Message, Details: reason.Details}, FailedNodeID: node.ID}
+	}
 	d.add(done.node, started, eventlog.NodeFailed, nodeFailedPayload{
 		NodeID: node.ID, Error: reason, Attempts: d.x.nodes[done.node].attempts,
 	})

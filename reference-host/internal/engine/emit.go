@@ -23,6 +23,9 @@ func (c *Call) LogEntry(level, message, cause string, fields map[string]any) Ent
 
 // Emit records events of this node, all of them or none.
 func (c *Call) Emit(entries ...Entry) error {
+	if c.driver == nil {
+		return errNoLog
+	}
 	return c.driver.emit(c.node, c.drafts(entries)...)
 }
 
@@ -30,6 +33,9 @@ func (c *Call) Emit(entries ...Entry) error {
 // log it ends up in. An attempt that was cut records nothing any more and gets an error.
 func (c *Call) Record(decide func(log []eventlog.Event) []Entry) error {
 	d := c.driver
+	if d == nil {
+		return errNoLog
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.x.nodes[c.node].skip = 0 // a node that decides by the log sees for itself what a fork has in its history
@@ -68,13 +74,10 @@ func (c *Call) Recorded(eventTypes ...string) (own []eventlog.Event, err error) 
 func (c *Call) drafts(entries []Entry) []eventlog.Draft {
 	drafts := make([]eventlog.Draft, 0, len(entries))
 	for _, entry := range entries {
-		drafts = append(drafts, c.driver.engine.draft(c.NodeID, entry.Cause, entry.Type, entry.Payload))
+		drafts = append(drafts, c.engine.draft(c.NodeID, entry.Cause, entry.Type, entry.Payload))
 	}
 	return drafts
 }
-
-// Opaque mints an id.
-func (c *Call) Opaque() string { return c.driver.engine.eventID() }
 
 // Contract is the envelope contract of the node, nil when it has none.
 func (c *Call) Contract() *workflow.Contract {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"wopcert/reference-host/internal/clock"
+	"wopcert/reference-host/internal/compensation"
 	"wopcert/reference-host/internal/eventlog"
 	"wopcert/reference-host/internal/workflow"
 )
@@ -30,6 +31,16 @@ type Config struct {
 	Children Children
 	// DeadLetters has the engine record a run that used up its attempts (run.dead-lettered).
 	DeadLetters bool
+	// KindEvents has interrupts recorded under the types of their kinds too (interrupt.md §Events).
+	KindEvents bool
+	// Same compares an event of a run with the one a replay has in its place, without what belongs to one run; nil compares
+	// them whole.
+	Same func(source, replay *eventlog.Event) (bool, error)
+	// Plans keeps the compensation plans; nil undoes nothing. Profile is the version of the compensation profile, and
+	// InverseID names the effect of an inverse action by the action's identity.
+	Plans     *compensation.Plans
+	Profile   string
+	InverseID func(tenant, identity string) string
 	// MaxActive bounds the runs that execute at one time.
 	MaxActive int64
 	Logger    *slog.Logger
@@ -44,6 +55,11 @@ type Engine struct {
 	capabilities map[string]bool
 	children     Children
 	deadLetters  bool
+	same         func(source, replay *eventlog.Event) (bool, error)
+	plans        *compensation.Plans
+	profile      string
+	inverseID    func(tenant, identity string) string
+	kindEvents   bool
 	logger       *slog.Logger
 	maxActive    int64
 
@@ -61,8 +77,12 @@ type Engine struct {
 func New(config Config) (*Engine, error) {
 	e := &Engine{
 		clock: config.Clock, sender: config.Sender, eventID: config.EventID, logger: config.Logger, maxActive: config.MaxActive,
-		children: config.Children, deadLetters: config.DeadLetters,
+		children: config.Children, deadLetters: config.DeadLetters, same: config.Same,
+		plans: config.Plans, profile: config.Profile, inverseID: config.InverseID, kindEvents: config.KindEvents,
 		nodes: make(map[string]NodeType, len(config.Nodes)), capabilities: make(map[string]bool, len(config.Capabilities)),
+	}
+	if e.same == nil {
+		e.same = sameWhole
 	}
 	for _, node := range config.Nodes {
 		if _, twice := e.nodes[node.ID]; twice {

@@ -357,7 +357,7 @@ func TestEffectsLeaveThroughTheSender(t *testing.T) {
 	require.Len(t, b.sent, 2)
 	for i, effect := range b.sent {
 		assert.Equal(t, engine.Effect{
-			Tenant: "t", RunID: log.Run().ID, NodeID: "a", Attempt: 1, Ordinal: i, Method: "POST", URL: "https://example.org",
+			Tenant: "t", RunID: log.Run().ID, NodeID: "a", Attempt: 1, Execution: 1, Ordinal: i, Seam: engine.SeamHTTP, Method: "POST", URL: "https://example.org",
 		}, effect)
 	}
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/json"
 	"maps"
+	"slices"
+	"time"
 
 	"wopcert/reference-host/internal/eventlog"
 	"wopcert/reference-host/internal/workflow"
@@ -14,8 +16,9 @@ type nodeState uint8
 const (
 	waiting nodeState = iota
 	running
-	backoff // between two attempts
-	turning // a supervisor whose decision is being carried out
+	backoff       // between two attempts
+	turning       // a supervisor whose decision is being carried out
+	suspendedNode // it waits for an interrupt
 	completed
 	failed
 	skipped
@@ -37,13 +40,21 @@ type nodeRun struct {
 	started string
 	// skip counts the events of the present attempt that a fork has in its history.
 	skip int
+	// awaits is the interrupt a suspended node waits for, and due says that the driver is about to enter it again.
+	awaits   string
+	deadline time.Time
+	due      bool
 }
 
 // execution is the fold of a log that scheduling needs: what has happened to each node. The driver moves it along as
 // it appends, and rebuilds it from the log alone when it picks a run up.
 type execution struct {
-	def       *workflow.Definition
-	nodes     []nodeRun
+	def   *workflow.Definition
+	nodes []nodeRun
+	// rounds counts how often each loopback was taken.
+	rounds []int
+	// outcomes counts the completions and failures of each node.
+	outcomes  []int
 	variables map[string]json.RawMessage
 	// executions counts executions of nodes, against the recursion limit. Another attempt is no other execution.
 	executions int
@@ -53,10 +64,12 @@ type execution struct {
 	turns    int
 	decision workflow.Decision
 	deciding bool
+	// resolved are the interrupts known to have a resolution.
+	resolved map[string]bool
 }
 
 func newExecution(def *workflow.Definition, run eventlog.Run) *execution {
-	return &execution{def: def, nodes: make([]nodeRun, len(def.Nodes)), variables: maps.Clone(run.Variables)}
+	return &execution{def: def, nodes: make([]nodeRun, len(def.Nodes)), outcomes: make([]int, len(def.Nodes)), rounds: make([]int, len(def.Loopbacks)), variables: maps.Clone(run.Variables)}
 }
 
 // apply folds one event of the log.
@@ -72,6 +85,8 @@ func (x *execution) apply(event eventlog.Event) error {
 	case eventlog.RunPaused:
 		x.interrupted()
 		return nil
+	case eventlog.InterruptResolved:
+		return x.note(event)
 	}
 	if i, known := x.def.NodeIndex(event.NodeID); known {
 		return x.applyNode(i, event)
@@ -85,6 +100,12 @@ func (x *execution) applyNode(i int, event eventlog.Event) error {
 	case eventlog.NodeStarted:
 		x.start(i)
 		node.started = event.EventID
+	case eventlog.NodeSuspended:
+		payload, err := readPayload[suspendedPayload](event)
+		if err != nil {
+			return err
+		}
+		x.suspend(i, payload.InterruptID, time.Time{}) // who enters it again learns of a deadline
 	case eventlog.NodeSkipped:
 		node.state = skipped
 	case eventlog.NodeCancelled:
@@ -133,8 +154,32 @@ func (x *execution) start(i int) {
 	node.attempts++
 }
 
+// suspend leaves a node until its interrupt has a resolution. The attempt goes on then; it is not made anew.
+func (x *execution) suspend(i int, interruptID string, deadline time.Time) {
+	node := &x.nodes[i]
+	node.state, node.awaits, node.deadline, node.due = suspendedNode, interruptID, deadline, false
+}
+
+// note remembers that an interrupt has its resolution.
+func (x *execution) note(event eventlog.Event) error {
+	resolution, err := readPayload[Resolution](event)
+	if err == nil && x.resolved == nil {
+		x.resolved = make(map[string]bool)
+	}
+	if err == nil {
+		x.resolved[resolution.InterruptID] = true
+	}
+	return err
+}
+
+// waits reports whether a node waits for an interrupt.
+func (x *execution) waits() bool {
+	return slices.ContainsFunc(x.nodes, func(n nodeRun) bool { return n.state == suspendedNode && !n.due })
+}
+
 // complete settles a node. In a loop the supervisor's completion is the dispatch's turn, and the other way round.
 func (x *execution) complete(i int, outputs Values) {
+	x.outcomes[i]++
 	node := &x.nodes[i]
 	node.state, node.outputs = completed, outputs
 	loop := x.def.Loop
@@ -150,6 +195,20 @@ func (x *execution) complete(i int, outputs Values) {
 	case i == loop.Dispatch:
 		*node = nodeRun{outputs: outputs}
 		x.nodes[loop.Supervisor] = nodeRun{}
+	}
+	x.loopBack(i)
+}
+
+// loopBack starts over what an edge that leads back from a completed node encloses.
+func (x *execution) loopBack(i int) {
+	for k, back := range x.def.Loopbacks {
+		if back.Source != i || x.rounds[k]+1 >= x.def.MaxLoopback || !x.contributes(back.Edge) {
+			continue
+		}
+		x.rounds[k]++
+		for _, n := range back.Body {
+			x.nodes[n] = nodeRun{}
+		}
 	}
 }
 
@@ -172,7 +231,8 @@ func (x *execution) retry(i int) {
 
 // fail settles a node as failed, and the run with it unless a node behind it is there to handle the failure.
 func (x *execution) fail(i int, reason ErrorPayload) {
-	x.nodes[i].state = failed
+	x.outcomes[i]++
+	x.nodes[i].state, reason.Retryable = failed, nil // the run's own error has no such member
 	for _, target := range x.def.Nodes[i].Outgoing {
 		if x.def.Nodes[target].Rule.HandlesFailure() {
 			return

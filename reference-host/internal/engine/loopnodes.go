@@ -6,13 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"wopcert/reference-host/internal/clock"
 	"wopcert/reference-host/internal/eventlog"
 	"wopcert/reference-host/internal/workflow"
 )
-
-// maxTimeoutMs is the longest a node waits by itself.
-const maxTimeoutMs = 24 * 60 * 60 * 1000
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
@@ -149,46 +145,4 @@ func runDispatch(ctx context.Context, call *Call) (Values, error) {
 		return nil, failure
 	}
 	return Values{"children": encoded(children)}, nil
-}
-
-// runExternalEvent suspends the run until something outside answers. Nothing here can: the node ends with the run, or
-// when its own time is over.
-func runExternalEvent(ctx context.Context, call *Call) (Values, error) {
-	config := struct {
-		EventType   string         `json:"eventType"`
-		Correlation map[string]any `json:"correlation"`
-		TimeoutMs   *int64         `json:"timeoutMs"`
-	}{Correlation: map[string]any{}}
-	if err := call.DecodeConfig(&config); err != nil {
-		return nil, err
-	}
-	if config.EventType == "" || config.TimeoutMs != nil && (*config.TimeoutMs < 1 || *config.TimeoutMs > maxTimeoutMs) {
-		return nil, &NodeError{Code: "node_config_invalid", Message: "the node needs an eventType, and a timeoutMs of at least 1 if any"}
-	}
-	var over <-chan struct{}
-	if config.TimeoutMs != nil {
-		passed, stop := clock.After(call.Clock, milliseconds(*config.TimeoutMs))
-		defer stop()
-		over = passed
-	}
-	const kind = "external-event"
-	key := call.NodeID
-	err := call.Emit(
-		Entry{Type: eventlog.NodeSuspended, Payload: suspendedPayload{
-			NodeID: call.NodeID, InterruptID: call.Run.Owner.Tenant + "/" + call.Opaque(), Kind: kind, Key: key,
-		}},
-		Entry{Type: eventlog.InterruptRequested, Payload: interruptPayload{
-			Kind: kind, Key: key, TimeoutMs: config.TimeoutMs,
-			Data: map[string]any{"eventType": config.EventType, "correlation": config.Correlation},
-		}},
-	)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-over:
-		return nil, &NodeError{Code: "run_timeout", Message: "the external event did not come in time"}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"wopcert/reference-host/internal/clock"
@@ -22,6 +23,12 @@ type NodeType struct {
 	ID string
 	// Requires lists runtime capabilities the host has to provide before a node of the type is run.
 	Requires []string
+	// SideEffect says that a node of the type does what can be seen outside the log of its run. A replay does not run
+	// it: it takes the recorded outcome (replay.md §Suppression).
+	SideEffect bool
+	// Inverse says that the type can undo what a node did: it is run with inputs alone and records no events
+	// (security-defaults.md §Compensation).
+	Inverse bool
 	// Run executes one attempt. A *NodeError is the node's own failure; any other error is recorded as internal_error.
 	Run func(ctx context.Context, call *Call) (Values, error)
 }
@@ -31,19 +38,53 @@ type NodeError struct {
 	Code    string
 	Message string
 	Details map[string]any
+	// Final says that another attempt would come to the same: none is made.
+	Final bool
 }
 
 func (e *NodeError) Error() string { return e.Code + ": " + e.Message }
 
-// Effect is one request a node makes of the outside world. RunID, NodeID and Ordinal identify it within the run;
-// Key is the business identity when the node has one (idempotency.md §Layer 2).
+// Effect is one request a node makes of the outside world. The node gives the seam, the request and the business key,
+// the engine the rest.
 type Effect struct {
 	Tenant, RunID, NodeID string
-	Attempt, Ordinal      int
-	Key                   string
-	Method, URL           string
-	Header                http.Header
-	Body                  []byte
+	// Execution counts the executions of the node in the run, from 1, and Ordinal the effects within one, from 0.
+	// Attempt is no part of what identifies an effect.
+	Execution, Ordinal, Attempt int
+	// Seam is the effect seam the request leaves by; "" is SeamHTTP.
+	Seam string
+	// Key is the business identity of the operation, "" when it has none (idempotency.md §Layer 2).
+	Key string
+	// Inverse is the identity of an inverse action, "" for an effect of a node.
+	Inverse string
+	// Replay is set for a run that replays another.
+	Replay bool
+	// Resend is how many answers count as lost on the way, so that the request is sent again at the transport.
+	Resend int
+
+	Method, URL string
+	Header      http.Header
+	Body        []byte
+}
+
+// The effect seams nodes can reach by Call.Send.
+const (
+	SeamHTTP     = "http.request"
+	SeamArtifact = "artifact.put"
+)
+
+// Invocation names the logical invocation within the run.
+func (e *Effect) Invocation() string {
+	return fmt.Sprintf("%s.%d.%d", e.NodeID, e.Execution, e.Ordinal)
+}
+
+// Provider is who the request goes to.
+func (e *Effect) Provider() string {
+	target, err := url.Parse(e.URL)
+	if err != nil {
+		return e.Seam
+	}
+	return e.Seam + " " + target.Scheme + "://" + target.Host
 }
 
 // Outcome is what came back.
@@ -70,17 +111,31 @@ type Call struct {
 	Inputs  Values
 	Clock   clock.Clock
 
-	driver  *driver
-	node    int // position in the definition
-	effects int
+	engine *Engine
+	driver *driver // nil for an inverse action
+	node   int     // position in the definition
+	// execution counts the executions of the node in the run, from 1.
+	execution int
+	inverse   string // the identity of an inverse action
+	denied    bool   // the node has asked for an effect that a replay does not let out
+	effects   int
+	minted    int
+	drawn     int
 }
 
 // Send performs an effect of this node.
 func (c *Call) Send(ctx context.Context, effect Effect) (*Outcome, error) {
 	effect.Tenant, effect.RunID, effect.NodeID = c.Run.Owner.Tenant, c.Run.ID, c.NodeID
-	effect.Attempt, effect.Ordinal = c.Attempt, c.effects
+	effect.Attempt, effect.Execution, effect.Ordinal = c.Attempt, c.execution, c.effects
+	effect.Inverse, effect.Replay = c.inverse, c.Run.ForkMode == forkReplay
+	if effect.Seam == "" {
+		effect.Seam = SeamHTTP
+	}
 	c.effects++
-	return c.driver.engine.sender.Send(ctx, effect)
+	if effect.Replay {
+		c.denied = true
+	}
+	return c.engine.sender.Send(ctx, effect)
 }
 
 // Log records a line in the run's log (log.appended).
@@ -97,12 +152,21 @@ func (c *Call) Chunk(text string, last bool, meta map[string]any) error {
 
 // SetVariable changes a variable of the run (variable.changed).
 func (c *Call) SetVariable(name string, value json.RawMessage) error {
+	if c.driver == nil {
+		return errNoLog
+	}
 	return c.driver.setVariable(c.node, name, value)
 }
 
 func (c *Call) emit(eventType string, payload any) error {
-	return c.driver.emit(c.node, c.driver.engine.draft(c.NodeID, "", eventType, payload))
+	if c.driver == nil {
+		return errNoLog
+	}
+	return c.driver.emit(c.node, c.engine.draft(c.NodeID, "", eventType, payload))
 }
+
+// errNoLog: an inverse action records nothing but what came of it.
+var errNoLog = errors.New("an inverse action has no log to write to")
 
 // DecodeConfig reads the node's config into v; what does not fit is node_config_invalid.
 func (c *Call) DecodeConfig(v any) error {
@@ -117,12 +181,14 @@ func CoreTypes() []NodeType {
 	return []NodeType{
 		{ID: "core.noop", Run: func(context.Context, *Call) (Values, error) { return nil, nil }},
 		{ID: "core.identity", Run: func(_ context.Context, call *Call) (Values, error) { return call.Inputs, nil }},
-		{ID: "core.delay", Run: runDelay},
+		{ID: "core.delay", Run: runDelay, SideEffect: true},
+		{ID: "core.conformance.hold", Run: runDelay},
+		{ID: "core.conformance.nondeterminism", Run: runDraw},
 		{ID: "core.fail", Run: runFail},
-		{ID: "core.externalEvent", Run: runExternalEvent},
-		{ID: workflow.TypeSubWorkflow, Run: runSubWorkflow},
+		{ID: "conformance.version.pin", Run: runPinVersion},
+		{ID: workflow.TypeSubWorkflow, Run: runSubWorkflow, SideEffect: true},
 		{ID: workflow.TypeSupervisor, Run: runSupervisor},
-		{ID: workflow.TypeDispatch, Run: runDispatch},
+		{ID: workflow.TypeDispatch, Run: runDispatch, SideEffect: true},
 		{
 			ID:       "conformance.requiresMissing",
 			Requires: []string{"conformance.never-provided"},

@@ -28,6 +28,8 @@ type ErrorPayload struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details,omitempty"`
+	// Retryable is nil where the node leaves open whether another attempt could do better.
+	Retryable *bool `json:"retryable,omitempty"`
 }
 
 type failedPayload struct {
@@ -86,14 +88,13 @@ type suspendedPayload struct {
 	InterruptID string `json:"interruptId"`
 	Kind        string `json:"kind"`
 	Key         string `json:"key"`
+	Reason      string `json:"reason,omitempty"`
 }
 
-// interruptPayload is an interrupt as a client sees it (suspend-request schema).
-type interruptPayload struct {
-	Kind      string `json:"kind"`
-	Key       string `json:"key"`
-	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
-	Data      any    `json:"data"`
+type resumedNodePayload struct {
+	NodeID      string          `json:"nodeId"`
+	InterruptID string          `json:"interruptId"`
+	ResumeValue json.RawMessage `json:"resumeValue,omitempty"`
 }
 
 // readPayload decodes the payload of an event this engine wrote.

@@ -33,7 +33,7 @@ func (p *Policy) Admit(raw json.RawMessage, contract *workflow.Contract, history
 	if held != nil {
 		known, refused := doc.recorded(held)
 		if known || refused != nil {
-			decision.Outcome, decision.Refused = held.outcome(), refused
+			decision.Outcome, decision.Refused = held.outcome(doc), refused
 			return decision
 		}
 	}
@@ -52,8 +52,9 @@ func (p *Policy) Admit(raw json.RawMessage, contract *workflow.Contract, history
 	return decision
 }
 
-func (r *record) outcome() string {
-	if r.complete {
+// outcome is what the emission came to the first time: a chunk that is on record as one stays one.
+func (r *record) outcome(doc *document) string {
+	if chunk := doc.Partial != nil && doc.Partial.IsPartial && int(doc.Partial.Index) < len(r.chunks); r.complete && !chunk {
 		return Accepted
 	}
 	return Partial

@@ -32,9 +32,30 @@ const (
 	LogAppended     = "log.appended"
 	VariableChanged = "variable.changed"
 
-	InterruptRequested  = "interrupt.requested"
-	InterruptResolved   = "interrupt.resolved"
-	OrchestratorDecided = "orchestrator.decided"
+	InterruptRequested     = "interrupt.requested"
+	InterruptResolved      = "interrupt.resolved"
+	NodeSuspendFailed      = "node.suspend-failed"
+	ApprovalRequested      = "approval.requested"
+	ApprovalReceived       = "approval.received"
+	ApprovalGranted        = "approval.granted"
+	ApprovalRejected       = "approval.rejected"
+	ApprovalOverridden     = "approval.overridden"
+	ClarificationRequested = "clarification.requested"
+	ClarificationResolved  = "clarification.resolved"
+	AgentDecided           = "agent.decided"
+	OrchestratorDecided    = "orchestrator.decided"
+	VersionPinned          = "version.pinned"
+
+	EnvelopeRefusal         = "envelope.refusal"
+	ReplayDiverged          = "replay.diverged"
+	ReplayDivergedAtRefusal = "replay.diverged-at-refusal"
+
+	CompensationRequested = "compensation.requested"
+	CompensationStarted   = "compensation.started"
+	CompensationCompleted = "compensation.completed"
+	CompensationFailed    = "compensation.failed"
+	CompensationPaused    = "compensation.paused"
+	CompensationManual    = "compensation.manual-intervention-required"
 )
 
 // PayloadSchemaVersion is the schemaVersion of every event this host writes.
@@ -50,6 +71,17 @@ type Draft struct {
 	NodeID      string
 	CausationID string
 	Timestamp   time.Time
+	// Written is the timestamp as the row of a v1 host spells it, "" for how this host writes Timestamp. A log never
+	// moves it.
+	Written string
+}
+
+// Settle moves the time of a draft to that of the event before it where it lies behind: two writers, or a clock set
+// back, must not reorder a log.
+func (d *Draft) Settle(before *Event) {
+	if before != nil && d.Written == "" && d.Timestamp.Before(before.Timestamp) {
+		d.Timestamp = before.Timestamp
+	}
 }
 
 // Event is one entry of a log. It never changes.
@@ -73,9 +105,15 @@ func (e Event) AppendJSON(dst []byte) []byte {
 	dst = appendString(dst, e.Type)
 	dst = append(dst, `,"payload":`...)
 	dst = append(dst, e.Payload...)
-	dst = append(dst, `,"timestamp":"`...)
-	dst = e.Timestamp.UTC().AppendFormat(dst, TimestampFormat)
-	dst = append(dst, `","sequence":`...)
+	dst = append(dst, `,"timestamp":`...)
+	if e.Written != "" {
+		dst = appendString(dst, e.Written)
+	} else {
+		dst = append(dst, '"')
+		dst = e.Timestamp.UTC().AppendFormat(dst, TimestampFormat)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, `,"sequence":`...)
 	dst = strconv.AppendInt(dst, e.Sequence, 10)
 	dst = append(dst, `,"schemaVersion":`...)
 	dst = strconv.AppendInt(dst, PayloadSchemaVersion, 10)
@@ -114,8 +152,10 @@ func Terminal(eventType string) bool {
 }
 
 // MayFollowTerminal reports whether an event of this type may stand after the terminal one: what a compensation
-// records, the dead-letter notice, and vendor events. Registered types beyond those are forward execution and are
-// refused, also the ones events.md does not list by name, because nothing may still execute.
-func MayFollowTerminal(eventType string, vendor func(string) bool) bool {
-	return strings.HasPrefix(eventType, "compensation.") || eventType == RunDeadLettered || vendor(eventType)
+// records, the dead-letter notice, and the types that are no registered one of the protocol. Registered types beyond
+// those are forward execution and are refused, also the ones events.md does not list by name, because nothing may still
+// execute. registered gives a type its version 2 name, for a log of either era.
+func MayFollowTerminal(eventType string, registered func(eventType string) (v2 string, ok bool)) bool {
+	v2, ok := registered(eventType)
+	return !ok || strings.HasPrefix(v2, "compensation.") || v2 == RunDeadLettered
 }

@@ -8,19 +8,21 @@ import (
 
 // Memory is a Store in the memory of the process. Use NewMemory.
 type Memory struct {
-	vendor      func(eventType string) bool
+	follows     func(eventType string) bool
 	seed        maphash.Seed
 	runs        sync.Map // run id -> *memoryLog
 	tenants     sync.Map // tenant -> *tenantRuns
 	scopes      sync.Map // tenant, scope -> *scopeHolders
 	annotations sync.Map // run id -> *annotationList
 	artifacts   sync.Map // tenant, artifact id -> Artifact
+	tables      sync.Map // table name -> *memoryTable
+	outbox      Outbox
 	records     [recordShards]recordShard
 }
 
-// NewMemory returns an empty store. vendor says whether a type is a vendor's rather than the protocol's.
-func NewMemory(vendor func(eventType string) bool) *Memory {
-	m := &Memory{vendor: vendor, seed: maphash.MakeSeed()}
+// NewMemory returns an empty store. follows says whether an event of a type may stand after the terminal one.
+func NewMemory(follows func(eventType string) bool) *Memory {
+	m := &Memory{follows: follows, seed: maphash.MakeSeed()}
 	for i := range m.records {
 		m.records[i].held = make(map[RecordKey]*record)
 	}
@@ -67,9 +69,13 @@ func (m *Memory) Create(ctx context.Context, run Run, exclusive bool, first ...D
 }
 
 func (m *Memory) create(ctx context.Context, log *memoryLog, first []Draft) (Log, error) {
-	if _, err := log.Append(ctx, -1, first...); err != nil {
+	log.mu.Lock() // who finds the log waits until everything that belongs to its creation is there
+	defer log.mu.Unlock()
+	events, err := log.append(-1, first)
+	if err != nil {
 		return nil, err
 	}
+	log.ended = log.ended || Ended(log.run.Held)
 	runs := load(&m.tenants, log.run.Owner.Tenant, func() *tenantRuns { return new(tenantRuns) })
 	runs.mu.Lock()
 	defer runs.mu.Unlock()
@@ -78,6 +84,10 @@ func (m *Memory) create(ctx context.Context, log *memoryLog, first []Draft) (Log
 		return nil, ErrExists
 	}
 	runs.logs = append(runs.logs, log)
+	log.send(events)
+	if outcome := OutcomeOf(ctx); outcome != nil {
+		return log, m.Finish(ctx, outcome.Key, outcome.Response, outcome.Expiry)
+	}
 	return log, nil
 }
 
@@ -117,6 +127,32 @@ func (m *Memory) List(_ context.Context, tenant string, before int64, limit int)
 	}
 	return page, nil
 }
+
+// ActiveRuns implements Store.
+func (m *Memory) ActiveRuns(ctx context.Context, visit func(Log) error) (err error) {
+	m.tenants.Range(func(_, held any) bool {
+		runs := held.(*tenantRuns)
+		runs.mu.RLock()
+		logs := runs.logs[:len(runs.logs):len(runs.logs)]
+		runs.mu.RUnlock()
+		for _, log := range logs {
+			if log.hasEnded() {
+				continue
+			}
+			if err = ctx.Err(); err == nil {
+				err = visit(log)
+			}
+			if err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// Outbox implements Store.
+func (m *Memory) Outbox(outbox Outbox) { m.outbox = outbox }
 
 // memoryLog keeps the events of one run. Its lock is held for the few instructions of an append or of taking a slice,
 // never while anybody reads or writes elsewhere, so that no reader can hold up another or the run.
@@ -161,9 +197,30 @@ func (l *memoryLog) Changed() <-chan struct{} {
 func (l *memoryLog) Append(_ context.Context, expected int64, drafts ...Draft) ([]Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	events, err := l.append(expected, drafts)
+	if err != nil {
+		return nil, err
+	}
+	l.send(events)
+	if l.changed != nil && len(drafts) > 0 {
+		close(l.changed)
+		l.changed = nil
+	}
+	return events, nil
+}
+
+// send writes what the outbox makes of new events; the lock is held.
+func (l *memoryLog) send(events []Event) {
+	if outbox := l.store.outbox; outbox != nil && len(events) > 0 {
+		l.store.write(outbox(l.run, events))
+	}
+}
+
+// append adds events; the lock is held.
+func (l *memoryLog) append(expected int64, drafts []Draft) ([]Event, error) {
 	ended := l.ended
 	for _, draft := range drafts {
-		if ended && !MayFollowTerminal(draft.Type, l.store.vendor) {
+		if ended && !l.store.follows(draft.Type) {
 			return nil, ErrEnded
 		}
 		ended = ended || Terminal(draft.Type)
@@ -176,17 +233,13 @@ func (l *memoryLog) Append(_ context.Context, expected int64, drafts ...Draft) (
 		l.events = make([]Event, 0, 4) // the shortest run writes four
 	}
 	for i, draft := range drafts {
-		if n := len(l.events); n > 0 && draft.Timestamp.Before(l.events[n-1].Timestamp) {
-			draft.Timestamp = l.events[n-1].Timestamp // two writers, or a clock set back, must not reorder a log
+		if n := len(l.events); n > 0 {
+			draft.Settle(&l.events[n-1])
 		}
 		l.events = append(l.events, Event{
 			Draft: draft, RunID: l.run.ID, Sequence: int64(first + i), EngineVersion: l.run.EngineVersion,
 		})
 	}
 	l.ended = ended
-	if l.changed != nil && len(drafts) > 0 {
-		close(l.changed)
-		l.changed = nil
-	}
 	return l.events[first:len(l.events):len(l.events)], nil
 }

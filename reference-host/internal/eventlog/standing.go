@@ -21,6 +21,7 @@ const (
 // Standing is the fold of a log that tells where its run stands. Every reader and the engine use this one fold.
 type Standing struct {
 	base      string
+	held      string
 	forkPoint int64
 	waits     []wait
 }
@@ -30,7 +31,14 @@ type wait struct{ node, status string }
 
 // NewStanding is where a run stands before its first event.
 func NewStanding(run Run) Standing {
-	return Standing{base: StatusPending, forkPoint: run.ForkPoint}
+	s := Standing{base: StatusPending, forkPoint: run.ForkPoint}
+	switch {
+	case Ended(run.Held):
+		s.held = run.Held
+	case run.Held != "":
+		s.base = run.Held
+	}
+	return s
 }
 
 // StandingOf folds a whole log.
@@ -79,7 +87,7 @@ func waitingStatus(payload json.RawMessage) string {
 	switch suspended.Kind {
 	case "external-event":
 		return StatusWaitingExternal
-	case "approval":
+	case "approval", "low-confidence": // somebody has to ratify
 		return StatusWaitingApproval
 	}
 	return StatusWaitingInput
@@ -87,6 +95,9 @@ func waitingStatus(payload json.RawMessage) string {
 
 // Status is the status of the run.
 func (s *Standing) Status() string {
+	if s.held != "" && !Ended(s.base) {
+		return s.held
+	}
 	if s.base == StatusRunning && len(s.waits) > 0 {
 		return s.waits[0].status
 	}
@@ -95,13 +106,16 @@ func (s *Standing) Status() string {
 
 // Node is the node the run waits at, "" when it is not suspended.
 func (s *Standing) Node() string {
-	if s.base == StatusRunning && len(s.waits) > 0 {
+	if s.held == "" && s.base == StatusRunning && len(s.waits) > 0 {
 		return s.waits[0].node
 	}
 	return ""
 }
 
-// Ended reports whether the terminal event is in the log.
-func (s *Standing) Ended() bool {
-	return s.base == StatusCompleted || s.base == StatusFailed || s.base == StatusCancelled
+// Ended reports whether the terminal event is in the log, or the run came with an end of its own.
+func (s *Standing) Ended() bool { return s.held != "" || Ended(s.base) }
+
+// Ended reports whether a status is one that ends a run.
+func Ended(status string) bool {
+	return status == StatusCompleted || status == StatusFailed || status == StatusCancelled
 }

@@ -65,9 +65,20 @@ type Run struct {
 	// that is no fork (runs.md §Fork).
 	ForkOf    string
 	ForkPoint int64
+	// ForkMode is the mode of the fork, "" for a run that is no fork.
+	ForkMode string
+	// Seed is what the ids that nodes mint derive from: "" for the run's own id, and for a replay what its source has.
+	Seed string
+	// Era is the vocabulary of the run's log for its lifetime (persistence.md §The era key): EraV1 for one a v1 host
+	// has begun, 0 for this host's own.
+	Era int
+	// Held is the status the snapshot of a v1 run held, "" otherwise. It counts where the log itself does not end.
+	Held string
 	// Parent is what started this run as its child, nil for a run that a request created. Depth counts the parents.
 	Parent *Parent
 	Depth  int
+	// CallbackURL is where notices of the run's interrupts go, or "".
+	CallbackURL string
 	// ScopeID is the caller's scope, or "".
 	ScopeID string
 	// Inputs, Configurable and Metadata are the caller's objects, nil when absent; Tags likewise.
@@ -79,6 +90,28 @@ type Run struct {
 	Eval *Eval
 	// Position orders the runs of a tenant by creation, from 1. The store sets it.
 	Position int64
+}
+
+// The eras of a log (persistence.md §The era key).
+const (
+	EraV1 = 2
+	EraV2 = 3
+)
+
+// Origin is what the ids that nodes mint derive from, the same for a run and its replays.
+func (r *Run) Origin() string {
+	if r.Seed != "" {
+		return r.Seed
+	}
+	return r.ID
+}
+
+// LogSchemaVersion is the run's era as the wire has it (eventLogSchemaVersion).
+func (r *Run) LogSchemaVersion() int {
+	if r.Era == EraV1 {
+		return EraV1
+	}
+	return EraV2
 }
 
 // Eval is what an eval run evaluates (runs.md §Refusals).
@@ -103,9 +136,16 @@ type Store interface {
 	// List returns at most limit runs of a tenant, newest first, that were created before the one at position
 	// before; 0 begins with the newest.
 	List(ctx context.Context, tenant string, before int64, limit int) ([]Log, error)
+	// ActiveRuns visits the logs that hold no terminal event, those of a tenant in the order of their creation, until
+	// visit fails; that error is returned. visit may use the Store. Runs that begin or end meanwhile may or may not be
+	// visited.
+	ActiveRuns(ctx context.Context, visit func(Log) error) error
+	// Outbox sets what is written into tables together with events. It is set once, before the Store is used.
+	Outbox(outbox Outbox)
 
 	Records
 	Sides
+	Tables
 }
 
 // Log is the append-only log of one run.

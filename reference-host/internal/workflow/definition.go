@@ -23,8 +23,13 @@ type Definition struct {
 	// TimeoutMs bounds a run of the workflow; 0 leaves it to the host.
 	TimeoutMs int64
 	// Loop is the supervisor loop, nil for a workflow without one.
-	Loop         *Loop
-	configurable *optionsSchema
+	Loop *Loop
+	// Loopbacks are the edges that lead back, and MaxLoopback how often what they enclose is done.
+	Loopbacks   []Loopback
+	MaxLoopback int
+	// Policy is the workflow's compensation policy, nil when nothing is undone.
+	Policy       *Policy
+	configurable *Schema
 	byID         map[string]int
 }
 
@@ -39,6 +44,9 @@ type Node struct {
 	Child *Child
 	// Contract names the envelope kinds the node may emit; nil sets no bounds (events.md §Envelope contracts).
 	Contract *Contract
+	// Compensation is the inverse action, nil for none; Irreversible says that there is none.
+	Compensation *Compensation
+	Irreversible bool
 	// Rule decides, from the incoming edges, whether the node runs.
 	Rule Rule
 	// Incoming are the edges into the node, in document order; Outgoing holds the positions of the nodes behind it.
@@ -119,6 +127,9 @@ type document struct {
 		Agent    json.RawMessage `json:"agent"`
 		Settings json.RawMessage `json:"settings"`
 		Contract json.RawMessage `json:"envelopeContract"`
+
+		Compensation json.RawMessage `json:"compensation"`
+		Irreversible bool            `json:"irreversibleEffect"`
 	} `json:"nodes"`
 	Edges []struct {
 		ID        string         `json:"id"`
@@ -135,6 +146,7 @@ type document struct {
 	Settings           struct {
 		TimeoutMs    int64           `json:"timeout"`
 		MaxRetries   int             `json:"maxRetries"`
+		MaxLoopback  int             `json:"maxLoopbackIterations"`
 		Compensation json.RawMessage `json:"compensation"`
 	} `json:"settings"`
 }
@@ -154,12 +166,12 @@ func Parse(contract *corpus.Corpus, raw []byte) (*Definition, error) {
 	}
 	def := &Definition{
 		ID: doc.ID, Document: canonical, Variables: doc.Variables,
-		TimeoutMs: doc.Settings.TimeoutMs, byID: make(map[string]int, len(doc.Nodes)),
+		TimeoutMs: doc.Settings.TimeoutMs, MaxLoopback: doc.Settings.MaxLoopback, byID: make(map[string]int, len(doc.Nodes)),
 	}
 	if err := doc.unsupported(); err != nil {
 		return nil, def.wrap(err)
 	}
-	if def.configurable, err = compileOptions(doc.ConfigurableSchema); err != nil {
+	if def.configurable, err = CompileSchema("configurableSchema", doc.ConfigurableSchema); err != nil {
 		return nil, def.wrap(err)
 	}
 	for _, node := range doc.Nodes {
@@ -183,8 +195,6 @@ func (doc *document) unsupported() error {
 		return fmt.Errorf("channels: this host does not run workflows with typed channels")
 	case doc.Settings.MaxRetries > 0:
 		return fmt.Errorf("settings.maxRetries: this host does not retry nodes")
-	case len(doc.Settings.Compensation) > 0:
-		return fmt.Errorf("settings.compensation: this host does not compensate")
 	}
 	for _, node := range doc.Nodes {
 		if len(node.Agent) > 0 {
@@ -205,18 +215,30 @@ func (d *Definition) build(contract *corpus.Corpus, doc *document) error {
 			return fmt.Errorf("two nodes have the id %s", n.ID)
 		}
 		d.byID[n.ID] = i
-		node := Node{ID: n.ID, TypeID: n.TypeID, Config: n.Config, Inputs: n.Inputs, Disabled: n.Disabled, Rule: AllSuccess}
-		var errContract, errRetry, errChild error
+		node := Node{
+			ID: n.ID, TypeID: n.TypeID, Config: n.Config, Inputs: n.Inputs, Disabled: n.Disabled, Rule: AllSuccess, Irreversible: n.Irreversible,
+		}
+		var errContract, errRetry, errChild, errCompensation error
 		node.Contract, errContract = parseContract(n.Contract)
 		node.Retry, errRetry = parseRetry(n.Settings)
 		node.Child, errChild = parseChild(n.TypeID, n.Config)
-		if err := errors.Join(errContract, errRetry, errChild); err != nil {
+		node.Compensation, errCompensation = d.parseCompensation(n.Compensation)
+		if err := errors.Join(errContract, errRetry, errChild, errCompensation); err != nil {
 			return fmt.Errorf("node %s: %w", n.ID, err)
 		}
 		d.Nodes = append(d.Nodes, node)
 	}
-	backs, err := d.join(doc)
+	backs, loopbacks, err := d.join(doc)
 	if err != nil {
+		return err
+	}
+	if err := d.closeLoops(loopbacks); err != nil {
+		return err
+	}
+	if d.Policy, err = parsePolicy(doc.Settings.Compensation); err != nil {
+		return err
+	}
+	if err := d.checkCompensations(); err != nil {
 		return err
 	}
 	if err := d.findLoop(contract, backs); err != nil {
@@ -228,35 +250,41 @@ func (d *Definition) build(contract *corpus.Corpus, doc *document) error {
 	return d.checkAcyclic()
 }
 
-// join draws the edges. Those that lead from a dispatch back to a supervisor are returned instead.
-func (d *Definition) join(doc *document) (backs [][2]int, err error) {
+// join draws the edges. Those that lead from a dispatch back to a supervisor, and those that lead back to an earlier node
+// of a workflow with loops, are returned instead.
+func (d *Definition) join(doc *document) (backs [][2]int, loopbacks []Loopback, err error) {
 	for _, e := range doc.Edges {
 		source, okSource := d.byID[e.Source]
 		target, okTarget := d.byID[e.Target]
 		if !okSource || !okTarget {
-			return nil, fmt.Errorf("edge %s joins a node that is not there", e.ID)
+			return nil, nil, fmt.Errorf("edge %s joins a node that is not there", e.ID)
 		}
 		if d.Nodes[source].TypeID == TypeDispatch && d.Nodes[target].TypeID == TypeSupervisor {
 			if e.Condition != nil || orElse(e.Rule, AllSuccess) != AllSuccess {
-				return nil, fmt.Errorf("edge %s: the edge back to the supervisor has no condition", e.ID)
+				return nil, nil, fmt.Errorf("edge %s: the edge back to the supervisor has no condition", e.ID)
 			}
 			backs = append(backs, [2]int{source, target})
 			continue
 		}
 		condition, err := compileCondition(e.Condition)
 		if err != nil {
-			return nil, fmt.Errorf("edge %s: %w", e.ID, err)
+			return nil, nil, fmt.Errorf("edge %s: %w", e.ID, err)
+		}
+		edge := Edge{Source: source, Output: orElse(e.Output, "output"), Input: orElse(e.Input, "input"), Condition: condition}
+		if doc.Settings.MaxLoopback > 0 && target <= source {
+			loopbacks = append(loopbacks, Loopback{Edge: edge, Source: source, Target: target})
+			continue
 		}
 		node := &d.Nodes[target]
 		if rule := orElse(e.Rule, AllSuccess); len(node.Incoming) == 0 {
 			node.Rule = rule
 		} else if node.Rule != rule {
-			return nil, fmt.Errorf("edge %s: the edges into node %s have different trigger rules", e.ID, node.ID)
+			return nil, nil, fmt.Errorf("edge %s: the edges into node %s have different trigger rules", e.ID, node.ID)
 		}
-		node.Incoming = append(node.Incoming, Edge{Source: source, Output: orElse(e.Output, "output"), Input: orElse(e.Input, "input"), Condition: condition})
+		node.Incoming = append(node.Incoming, edge)
 		d.Nodes[source].Outgoing = append(d.Nodes[source].Outgoing, target)
 	}
-	return backs, nil
+	return backs, loopbacks, nil
 }
 
 func orElse[S ~string](value, fallback S) S {
@@ -316,10 +344,10 @@ func (d *Definition) NodeIndex(id string) (int, bool) {
 // CheckConfigurable validates the configurable of a run against the workflow's own schema (runs.md §Validation and
 // persistence). A workflow without one accepts what the protocol accepts. configurable is a decoded value or nil.
 func (d *Definition) CheckConfigurable(configurable any) error {
-	if d.configurable == nil {
+	if configurable == nil { // as good as an empty object to a schema that requires nothing
 		return nil
 	}
-	return d.configurable.check(configurable)
+	return d.configurable.Check(configurable)
 }
 
 // conditionJSON is the EdgeCondition of the schema.

@@ -10,47 +10,50 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// optionsSchema is a workflow's configurableSchema, compiled.
-type optionsSchema struct{ schema *jsonschema.Schema }
+// Schema is a JSON Schema that came with a workflow, compiled.
+type Schema struct {
+	what   string
+	schema *jsonschema.Schema
+}
 
-func compileOptions(raw json.RawMessage) (_ *optionsSchema, err error) {
+// CompileSchema compiles a schema, nil for none; what names it in errors. It may refer to nothing outside itself.
+func CompileSchema(what string, raw json.RawMessage) (_ *Schema, err error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("configurableSchema: %v", r)
+			err = fmt.Errorf("%s: %v", what, r)
 		}
 	}()
-	const url = "mem:configurable-schema"
+	const url = "mem:schema"
 	compiler := jsonschema.NewCompiler()
 	compiler.Draft = jsonschema.Draft2020
 	compiler.LoadURL = func(string) (io.ReadCloser, error) {
-		return nil, errors.New("a configurableSchema may refer to nothing outside itself")
+		return nil, fmt.Errorf("a %s may refer to nothing outside itself", what)
 	}
 	if err := compiler.AddResource(url, bytes.NewReader(raw)); err != nil {
-		return nil, fmt.Errorf("configurableSchema: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	schema, err := compiler.Compile(url)
 	if err != nil {
-		return nil, fmt.Errorf("configurableSchema: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	return &optionsSchema{schema}, nil
+	return &Schema{what, schema}, nil
 }
 
-// check validates a decoded configurable; an absent one is as good as an empty object to a schema that requires
-// nothing, so it is not checked at all.
-func (o *optionsSchema) check(configurable any) (err error) {
-	if configurable == nil {
+// Check validates a decoded value. A nil Schema accepts every value.
+func (s *Schema) Check(value any) (err error) {
+	if s == nil {
 		return nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the workflow's configurableSchema cannot judge the value: %v", r)
+			err = fmt.Errorf("the %s cannot judge the value: %v", s.what, r)
 		}
 	}()
-	if err := o.schema.Validate(configurable); err != nil {
-		return errors.New("it does not match the workflow's configurableSchema")
+	if err := s.schema.Validate(value); err != nil {
+		return errors.New("it does not match the " + s.what)
 	}
 	return nil
 }

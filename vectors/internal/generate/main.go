@@ -29,7 +29,7 @@ func run(root string) error {
 			return err
 		}
 	}
-	for _, folder := range []string{"jcs", "attestation", "bundles"} {
+	for _, folder := range []string{"jcs", "attestation", "bundles", "tokens"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err

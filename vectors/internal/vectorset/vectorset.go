@@ -17,6 +17,8 @@ func Files() map[string][]byte {
 		"jcs/numbers.json":       encode(jcsNumbers()),
 		"attestation/keys.json":  encode(attestationKeys()),
 		"attestation/cases.json": encode(attestationCases()),
+		"webhooks/cases.json":    encode(webhookCases()),
+		"tokens/cases.json":      encode(resumeTokens()),
 	}
 	for path, data := range bundleFiles() {
 		files["bundles/"+path] = data

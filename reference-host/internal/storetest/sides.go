@@ -1,4 +1,4 @@
-package eventlog_test
+package storetest
 
 import (
 	"fmt"
@@ -11,9 +11,8 @@ import (
 	"wopcert/reference-host/internal/eventlog"
 )
 
-func TestAnnotationsAreKeptInOrder(t *testing.T) {
-	t.Parallel()
-	m := eventlog.NewMemory(func(string) bool { return false })
+func testAnnotationsAreKeptInOrder(t *testing.T, store func() eventlog.Store) {
+	m := store()
 	held, err := m.Annotations(t.Context(), "t/1")
 	require.NoError(t, err)
 	assert.Empty(t, held)
@@ -34,9 +33,8 @@ func TestAnnotationsAreKeptInOrder(t *testing.T) {
 	assert.Empty(t, other)
 }
 
-func TestAnnotationsFromManySides(t *testing.T) {
-	t.Parallel()
-	m := eventlog.NewMemory(func(string) bool { return false })
+func testAnnotationsFromManySides(t *testing.T, store func() eventlog.Store) {
+	m := store()
 	var group sync.WaitGroup
 	for i := range 50 {
 		group.Go(func() {
@@ -51,9 +49,8 @@ func TestAnnotationsFromManySides(t *testing.T) {
 	assert.Len(t, held, 50)
 }
 
-func TestArtifactsBelongToTenants(t *testing.T) {
-	t.Parallel()
-	m := eventlog.NewMemory(func(string) bool { return false })
+func testArtifactsBelongToTenants(t *testing.T, store func() eventlog.Store) {
+	m := store()
 	require.NoError(t, m.PutArtifact(t.Context(), "a", eventlog.Artifact{ID: "x", Type: "first"}))
 	require.ErrorIs(t, m.PutArtifact(t.Context(), "a", eventlog.Artifact{ID: "x", Type: "second"}), eventlog.ErrExists)
 	require.NoError(t, m.PutArtifact(t.Context(), "b", eventlog.Artifact{ID: "x", Type: "other"}))
