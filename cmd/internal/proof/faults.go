@@ -63,11 +63,11 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	l := newFaultLedger(o.Faults)
 	switch {
 	case o.Own:
-		err = p.faultsApart(ctx, l, nil)
+		err = p.faultsTogether(ctx, l, false)
 	case o.Alone || len(o.Faults) <= fewFaults:
 		err = p.faultsAlone(ctx, l, all(len(o.Faults)))
 	default:
-		err = p.faultsTogether(ctx, l)
+		err = p.faultsTogether(ctx, l, true)
 	}
 	return l.report(), err
 }

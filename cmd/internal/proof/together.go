@@ -96,7 +96,8 @@ func (p *prover) faultsAlone(ctx context.Context, l *faultLedger, chosen []int) 
 // puts faults that declare different rows into one host with the whole suite. A
 // fault that its own scenarios do not show to be killed, and those of a host on
 // which more turned than they declare, go through the whole suite by themselves.
-func (p *prover) faultsTogether(ctx context.Context, l *faultLedger) error {
+// Without groups only the first is done.
+func (p *prover) faultsTogether(ctx context.Context, l *faultLedger, inGroups bool) error {
 	var mu sync.Mutex
 	suspects := map[int]bool{}
 	suspect := func(members ...int) {
@@ -109,7 +110,10 @@ func (p *prover) faultsTogether(ctx context.Context, l *faultLedger) error {
 	if err := p.faultsApart(ctx, l, suspect); err != nil {
 		return err
 	}
-	groups := groupFaults(l.faults)
+	var groups [][]int
+	if inGroups {
+		groups = groupFaults(l.faults)
+	}
 	changes := make([]change, len(groups))
 	for n, members := range groups {
 		changes[n] = together(l.faults, members)
