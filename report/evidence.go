@@ -149,7 +149,7 @@ func FromBundle(data []byte, source string) (*Evidence, error) {
 		e.GeneratedAt, _ = time.Parse(time.RFC3339Nano, parts.GeneratedAt)
 	}
 	c := &Certification{
-		Verdict: e.verdictOf(results.Requirements), Profiles: []Profile{}, Failures: []harness.Failure{},
+		Profiles: []Profile{}, Failures: []harness.Failure{},
 		Blocked: []Reason{}, Partial: []Reason{}, Notes: slices.Concat([]string{}, e.Bundle.Notes),
 		Host:        HostFacts{URL: discovery.URL, Name: host.Name, Version: host.Version, Build: strings.Trim(host.Build.Kind+":"+host.Build.ID, ":")},
 		Attribution: string(e.Bundle.Attribution),
@@ -157,6 +157,7 @@ func FromBundle(data []byte, source string) (*Evidence, error) {
 	for _, row := range results.Requirements {
 		c.Totals.Add(row.Result)
 	}
+	c.Verdict = e.verdictOf(c.Totals)
 	for _, p := range e.Bundle.Profiles {
 		c.Profiles = append(c.Profiles, Profile{ID: p.ID, Certified: p.Certified, WitnessCount: p.WitnessCount, Why: slices.Concat([]string{}, p.Reasons)})
 	}
@@ -164,12 +165,8 @@ func FromBundle(data []byte, source string) (*Evidence, error) {
 	return e, nil
 }
 
-// verdictOf is the verdict that rows of a bundle come to.
-func (e *Evidence) verdictOf(rows []bundle.Row) Verdict {
-	var totals bundle.Totals
-	for _, row := range rows {
-		totals.Add(row.Result)
-	}
+// verdictOf is the verdict that the rows of a bundle come to.
+func (e *Evidence) verdictOf(totals bundle.Totals) Verdict {
 	switch {
 	case totals.ExecutedFail > 0:
 		return Failed

@@ -65,7 +65,6 @@ type matrixRow struct {
 type rowView struct {
 	Row
 	Anchor, Class, Label, Family, Search string
-	Bytes                                int
 	Panels                               []panel
 	Problem                              string
 }
