@@ -22,10 +22,10 @@ import (
 // A survey runs no test, and its rows are those of the run that follows.
 func TestSurveyForetellsARun(t *testing.T) {
 	t.Parallel()
-	var ran bool
+	var ran atomic.Bool
 	test := func(name string, ids []requirements.ID, gates ...Gate) Test {
 		return Test{Name: name, Witnesses: ids, Gates: gates, Run: func(tt *T) {
-			ran = true
+			ran.Store(true)
 			for _, id := range ids {
 				tt.Expect(id, That(true, "", ""))
 			}
@@ -52,7 +52,7 @@ func TestSurveyForetellsARun(t *testing.T) {
 		Credentials: Credentials{Primary: "key-of-the-first-tenant", OtherTenant: "key-of-the-other-tenant", Approver: "key-of-the-first-tenant"}, Corpus: loaded(t)}
 	f, err := Survey(t.Context(), o)
 	require.NoError(t, err)
-	assert.False(t, ran, "no test is run")
+	assert.False(t, ran.Load(), "no test is run")
 	assert.Equal(t, RowCounts{Observable: 1, Blocked: 2, Inapplicable: 1, Skipped: 1}, f.Rows)
 	needs := map[string]int{}
 	for _, n := range f.Needs {
