@@ -192,7 +192,7 @@ func (r *redactor) headers(h http.Header) []string {
 			case "authorization", "proxy-authorization", "cookie", "set-cookie":
 				v = "[redacted]"
 			}
-			out = append(out, fmt.Sprintf("%s: %s", name, r.text(v)))
+			out = append(out, r.text(name)+": "+r.text(v)) // a host can echo in a name too
 		}
 	}
 	sort.Strings(out)

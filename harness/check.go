@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -70,6 +71,11 @@ func brief(v any) string {
 		s = fmt.Sprintf("%q", x)
 	case []byte:
 		s = fmt.Sprintf("%q", x)
+	case map[string]any, []any:
+		raw, err := json.Marshal(x)
+		if s = string(raw); err != nil {
+			s = fmt.Sprint(x)
+		}
 	default:
 		s = fmt.Sprintf("%v", x)
 	}

@@ -19,7 +19,8 @@ type job struct {
 }
 
 // drive runs the tests: those that may share the host side by side, the long
-// ones first so that nothing waits for a late starter, then the exclusive ones.
+// ones first so that nothing waits for a late starter, then the exclusive ones one
+// after the other, and at last those that kill the host, which share its kills.
 func (r *run) drive(ctx context.Context, o Options) {
 	var shared, alone, last []job
 	for i := range o.Scenarios {
@@ -54,9 +55,18 @@ func (r *run) drive(ctx context.Context, o Options) {
 	}
 	close(queue)
 	workers.Wait()
-	for _, j := range append(alone, last...) {
+	for _, j := range alone {
 		r.one(ctx, j)
 	}
+	r.kills = &kills{members: len(last)}
+	var killers sync.WaitGroup
+	for _, j := range last {
+		killers.Go(func() {
+			defer r.kills.leave()
+			r.one(ctx, j)
+		})
+	}
+	killers.Wait()
 }
 
 // one runs a test behind its gates and files what it observed.

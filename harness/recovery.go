@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"wopcert/bundle"
@@ -39,13 +38,6 @@ func (r *Recovery) Bound(class string) (bundle.RecoveryBound, bool) {
 	return bundle.RecoveryBound{}, false
 }
 
-// Bounds on a kill and what follows it.
-const (
-	commandTimeout = 60 * time.Second // for the command that kills, and for the one that starts
-	backTimeout    = 60 * time.Second // from there until the host answers
-	deathTimeout   = 2 * time.Second  // until a dead host's connections are known to be gone
-)
-
 // ClaimsDurability gates on a claim that the host recovers. It is the host's
 // operator who makes it, by declaring the host's recovery bounds; without it the
 // rung is not claimed, and nothing of it binds.
@@ -70,88 +62,6 @@ func (t *T) Recovery() *Recovery {
 		t.Abort("no durability is claimed for the host")
 	}
 	return t.run.recovery
-}
-
-// Outage is one kill of the host. Began is before the kill, Dead when the host
-// was gone, Back when it answered again; the zero time when it did not.
-type Outage struct{ Began, Dead, Back time.Time }
-
-// Lifeline is a stream that ends when the host dies: the proof that a kill was one.
-// The run it shows has to outlast the kill.
-func (t *T) Lifeline(events string) *Stream {
-	s := t.Stream(Request{Path: events})
-	if s.Response.Status != http.StatusOK {
-		t.Abort("no stream to see the host die by: %s gave %s", s.Response.Request, s.Response.describe())
-	}
-	return s
-}
-
-// KillHost kills the host, has it started again and waits until it answers. The
-// test ends when a command fails, or when the lifeline shows that the host did not
-// die of it. A host that stays away is its own fault: Back is zero then. A run that
-// is interrupted meanwhile does not leave the host dead.
-func (t *T) KillHost(lifeline *Stream) Outage {
-	r := t.Recovery()
-	if r.Kill == nil {
-		t.Abort("there is no way to kill the host")
-	}
-	if lifeline.AwaitClose(0) != Open {
-		t.Abort("the stream to see the host die by ended before it was killed")
-	}
-	ctx := context.WithoutCancel(t.ctx)
-	o := Outage{Began: time.Now()}
-	if err := within(ctx, commandTimeout, r.Kill); err != nil {
-		t.Abort("the host could not be killed: %v", err)
-	}
-	o.Dead = time.Now()
-	died := lifeline.AwaitClose(deathTimeout) != Open
-	t.run.client.close() // what the host left behind is of no use to the next request
-	if r.Restart != nil {
-		if err := within(ctx, commandTimeout, r.Restart); err != nil {
-			t.Abort("the host could not be started again: %v", err)
-		}
-	}
-	if !died {
-		t.Abort("the host was not killed: a stream that was open before is still open %s after the command came back", deathTimeout)
-	}
-	for end := time.Now().Add(backTimeout); time.Now().Before(end) && t.ctx.Err() == nil; {
-		if t.alive() {
-			o.Back = time.Now()
-			break
-		}
-	}
-	return o
-}
-
-func within(ctx context.Context, d time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	return f(ctx)
-}
-
-// alive asks for the discovery document, without leaving a trace in the capture:
-// it is asked until it is there. It takes its time to say no.
-func (t *T) alive() bool {
-	ctx, cancel := context.WithTimeout(t.ctx, headerTimeout)
-	defer cancel()
-	req, _, err := t.run.client.build(ctx, Request{Path: WellKnown, As: Anonymous})
-	if err != nil {
-		return false
-	}
-	res, err := t.run.client.do(t.run.client.plain, req)
-	if err == nil {
-		res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return true
-		}
-	}
-	timer := time.NewTimer(10 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.ctx.Done():
-	}
-	return false
 }
 
 // Attest puts evidence on the row of a requirement. It counts only where the row

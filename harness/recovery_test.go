@@ -19,19 +19,16 @@ import (
 // nothing until it is started again.
 type mortal struct {
 	*httptest.Server
-	dead    atomic.Bool
-	streams atomic.Pointer[context.CancelFunc]
+	dead atomic.Bool
 }
 
 func newMortal(t *testing.T) *mortal {
 	m := &mortal{}
 	inner := newHost(t, nil, func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		m.streams.Store(&cancel)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
-		<-ctx.Done()
+		<-r.Context().Done()
 	}).Config.Handler
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.dead.Load() {
@@ -45,7 +42,7 @@ func newMortal(t *testing.T) *mortal {
 
 func (m *mortal) kill(context.Context) error {
 	m.dead.Store(true)
-	(*m.streams.Load())()
+	m.CloseClientConnections()
 	return nil
 }
 
@@ -57,7 +54,7 @@ func (m *mortal) restart(context.Context) error {
 // killing is a scenario that kills the host and says what came of it.
 func killing(outage *Outage) Scenario {
 	s := oneTest(func(tt *T) {
-		*outage = tt.KillHost(tt.Lifeline("/events"))
+		*outage = tt.KillHost(func() *Stream { return tt.Lifeline("/events") })
 		tt.Expect(idA, That(!outage.Back.IsZero(), "a host that is back", "none"))
 	})
 	s.Tests[0].Gates = []Gate{ClaimsDurability(), NeedsKill()}

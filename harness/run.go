@@ -21,7 +21,7 @@ import (
 
 // Defaults of a run.
 const (
-	DefaultParallel = 16
+	DefaultParallel = 24
 	DefaultTimeout  = 60 * time.Second
 )
 
@@ -121,6 +121,7 @@ type run struct {
 	reach       reachability
 	relaxations []bundle.Relaxation
 	recovery    *Recovery
+	kills       *kills // where the tests that come last meet
 
 	mu       sync.Mutex
 	progress Progress

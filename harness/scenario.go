@@ -31,7 +31,7 @@ type Test struct {
 	Slow      time.Duration // expected duration when well over a second; such tests start first
 	Timeout   time.Duration // deadline when the run's own is too short, 0 for the run's
 	Exclusive bool          // must not run beside other tests
-	Last      bool          // exclusive, and after every other test: it does to the host what no other test survives
+	Last      bool          // after every other test, beside none but others that come last: it kills the host, see [T.KillHost]
 	Public    bool          // needs no credential; every other test is gated on the primary one
 	Run       func(*T)
 }

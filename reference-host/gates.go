@@ -81,7 +81,7 @@ func (h *Host) raise(ctx context.Context, call *Call, kind string, data any, res
 	if err != nil {
 		return nil, err
 	}
-	interrupt := engine.Interrupt{Kind: kind, Key: call.NodeID, Data: encoded, ResumeSchema: rest["resumeSchema"]}
+	interrupt := engine.Interrupt{Kind: kind, Key: call.Key(), Data: encoded, ResumeSchema: rest["resumeSchema"]}
 	for name, target := range map[string]any{"key": &interrupt.Key, "timeoutMs": &interrupt.TimeoutMs} {
 		if value, ok := rest[name]; ok {
 			if err := json.Unmarshal(value, target); err != nil {

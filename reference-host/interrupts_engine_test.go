@@ -140,3 +140,30 @@ func TestNoticesOutliveTheHost(t *testing.T) {
 		}
 	})
 }
+
+// TestGateOfALoop: a gate that a loop leads back to asks anew, under another key, and is not answered by what was decided
+// before; a replay takes both decisions.
+func TestGateOfALoop(t *testing.T) {
+	t.Parallel()
+	h := start(t)
+	_, path := h.asks(`{"workflowId":"conformance-approval-reject-loopback"}`)
+	r := h.resolve(path, "gate", `{"action":"reject"}`, referencehost.KeyTenantA)
+	require.Equal(t, http.StatusOK, r.StatusCode, string(r.body))
+	events := h.await(path, "interrupt.requested", 2)
+	asked := find(events, "interrupt.requested")
+	keys := []any{asked[0]["payload"].(map[string]any)["key"], asked[1]["payload"].(map[string]any)["key"]}
+	assert.Equal(t, []any{"gate", "gate.2"}, keys)
+	assert.Equal(t, "waiting-approval", h.call("GET", path, "").json(t)["status"])
+	h.accept(path)
+	assert.Equal(t, "completed", h.finish(path)["status"])
+
+	for _, mode := range []string{"replay", "branch"} {
+		child := h.forked(path, mode, 0)
+		if mode == "branch" { // it asks again from where it begins
+			h.await(child, "interrupt.requested", 1)
+			continue
+		}
+		assert.Equal(t, "completed", h.finish(child)["status"])
+		assert.LessOrEqual(t, len(find(h.events(child), "interrupt.requested")), 2)
+	}
+}

@@ -62,7 +62,7 @@ func (h *Host) runMockAgent(ctx context.Context, call *Call) (Values, error) {
 		return nil, err
 	}
 	resolution, err := h.interrupt(ctx, call, engine.Interrupt{
-		Kind: kindLowConfidence, Key: call.NodeID, Data: data, Reason: kindLowConfidence,
+		Kind: kindLowConfidence, Key: call.Key(), Data: data, Reason: kindLowConfidence,
 	})
 	if err != nil {
 		return nil, err

@@ -213,15 +213,23 @@ func (e *Evidence) Scenarios() []string {
 	return ids
 }
 
-// ReadFile reads a file of an evidence directory, of at most 64 MiB.
+// ReadFile reads a file of an evidence directory, of at most 64 MiB. What is no file is refused before it is opened: a
+// pipe nobody writes to would never answer.
 func ReadFile(files fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(files, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
 	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	var b bytes.Buffer
-	if info, err := f.Stat(); err == nil && info.Size() < maxFile {
+	if info.Size() < maxFile {
 		b.Grow(int(info.Size()) + bytes.MinRead)
 	}
 	if _, err := io.Copy(&b, io.LimitReader(f, maxFile+1)); err != nil {
@@ -244,6 +252,16 @@ type Row struct {
 	Summary bool
 	// Failures are the checks that did not hold.
 	Failures []harness.Failure
+}
+
+// summaries counts the rows that sum up a scenario.
+func (e *Evidence) summaries() (n int) {
+	for _, row := range e.Rows() {
+		if row.Summary {
+			n++
+		}
+	}
+	return n
 }
 
 // Partial reports a recommendation that was not followed, or a leg that was not observed.

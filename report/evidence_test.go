@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,7 +204,7 @@ func TestHARIsValid(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, e.HAR(&b, "v2-run-cancel"))
 	require.NoError(t, schema(t, "testdata/har-1.2.schema.json").Validate(decoded(t, b.Bytes())))
-	for _, want := range []string{`"_resourceType": "eventsource"`, `"eventName": "run.started"`, `"eventId": "0"`, `"value": "ü"`, `"text": "{\"reason\":\"x\"}"`} {
+	for _, want := range []string{`"_resourceType":"eventsource"`, `"eventName":"run.started"`, `"eventId":"0"`, `"value":"ü"`, `"text":"{\"reason\":\"x\"}"`} {
 		assert.Contains(t, b.String(), want)
 	}
 }
@@ -226,7 +227,7 @@ func TestMarkdownAndAnnotations(t *testing.T) {
 	text := md.String()
 	assert.NotContains(t, text, "\x1b")
 	assert.Equal(t, 1, strings.Count(text, "<img"), "only within the block of code that shows what was observed")
-	for _, want := range []string{":x: Failed", "| 2 | 2 | 1 | 1 | 1 |", "0170.run-cancel", "1 rows: no key was given", "expected   status 200"} {
+	for _, want := range []string{":x: Failed", "| 2 | 2 | 1 | 1 | 1 |", "6 requirements, and 1 that sum up scenarios", "0170.run-cancel", "1 rows: no key was given", "expected   status 200"} {
 		assert.Contains(t, text, want)
 	}
 	var b bytes.Buffer
@@ -242,11 +243,13 @@ func TestCorruptCaptureCostsItsOwnPanel(t *testing.T) {
 	r, tapes := evidence()
 	fsys := files(t, r, tapes)
 	fsys["capture/v2-run-cancel/a-run-is-cancelled.json"].Data = []byte(`{"scenario": 7`)
+	fsys["capture/v2-run-cancel/pipe.json"] = &fstest.MapFile{Mode: fs.ModeNamedPipe}
 	fsys["bundle.json"] = &fstest.MapFile{Data: []byte("not a bundle")}
 	e, err := report.FromDirectory(fsys, "evidence")
 	require.NoError(t, err)
 	page := render(t, func(b *bytes.Buffer) error { return e.HTML(b) })
 	assert.Contains(t, page, "a-run-is-cancelled.json cannot be read")
+	assert.Contains(t, page, "pipe.json is no regular file")
 	assert.Contains(t, page, "The capture of this test is not there.")
 	assert.Contains(t, page, "The verifier rejects this bundle")
 	assert.Contains(t, page, "runs.snapshot-valid")
@@ -333,6 +336,28 @@ func TestInABrowser(t *testing.T) {
 		out, err := command.Output()
 		require.NoError(t, err)
 		assert.Contains(t, string(out), want, query)
+	}
+	measured(t, browser, dir)
+}
+
+// measured holds the page to its width, in a wide frame and in a narrow one, and to showing what was skipped. The page's
+// policy lets in no script but its own, so the copy that is measured has none.
+func measured(t *testing.T, browser, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	require.NoError(t, err)
+	probe := `<script>addEventListener("load",()=>{const w=document.querySelector(".row.skip").getBoundingClientRect(),d=document.documentElement;` +
+		`parent.postMessage("skipped shown "+(w.left>=0&&w.width>100)+", clipped "+(d.scrollWidth>d.clientWidth),"*")})</script></head>`
+	page := strings.Replace(strings.Replace(string(text), `http-equiv="Content-Security-Policy"`, `name="policy"`, 1), "</head>", probe, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "copy.html"), []byte(page), 0o600))
+	for _, width := range []int{1200, 360} {
+		frame := fmt.Sprintf(`<script>addEventListener("message",e=>document.title=e.data)</script><iframe src="copy.html" style="border:0;width:%dpx;height:800px"></iframe>`, width)
+		name := filepath.Join(dir, "frame.html")
+		require.NoError(t, os.WriteFile(name, []byte(frame), 0o600))
+		command := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--virtual-time-budget=5000", "--dump-dom", "file://"+name)
+		out, err := command.Output()
+		require.NoError(t, err)
+		assert.Contains(t, string(out), "<title>skipped shown true, clipped false</title>", width)
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -73,9 +74,8 @@ type (
 		Value string `json:"value"`
 	}
 	harPost struct {
-		MimeType string    `json:"mimeType"`
-		Params   []harPair `json:"params"`
-		Text     string    `json:"text"`
+		MimeType string `json:"mimeType"`
+		Text     string `json:"text"` // in place of params: the format has one or the other
 	}
 	harContent struct {
 		Size     int    `json:"size"`
@@ -117,9 +117,7 @@ func (e *Evidence) HAR(w io.Writer, scenario string) error {
 			file.Log.Entries = append(file.Log.Entries, harOf(page.ID, x))
 		}
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(file)
+	return json.NewEncoder(w).Encode(file) // not indented: an archive is large, and for programs to read
 }
 
 func harTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
@@ -130,18 +128,18 @@ func harOf(page string, x harness.Exchange) harEntry {
 		Page: page, Started: harTime(x.Started), Time: x.Millis,
 		Request: harRequest{
 			Method: x.Method, URL: x.URL, HTTPVersion: harVersion, Cookies: []struct{}{}, Headers: request, Query: query(x.URL),
-			HeadersSize: -1, BodySize: len(x.Request.Body),
+			HeadersSize: -1, BodySize: size(x.Request),
 		},
 		Response: harResponse{
 			Status: x.Status, StatusText: http.StatusText(x.Status), HTTPVersion: harVersion, Cookies: []struct{}{}, Headers: response,
-			Content: harContent{Size: len(x.Response.Body), MimeType: header(response, "Content-Type"), Text: x.Response.Body, Encoding: x.Response.Encoding},
+			Content: harContent{Size: size(x.Response), MimeType: header(response, "Content-Type"), Text: x.Response.Body, Encoding: x.Response.Encoding},
 			// The archive wants a number where nothing was measured: -1.
 			RedirectURL: header(response, "Location"), HeadersSize: -1, BodySize: -1, Error: x.Error,
 		},
 		Timings: harTimings{Send: 0, Wait: x.Millis, Receive: 0},
 	}
 	if x.Request.Body != "" {
-		entry.Request.PostData = &harPost{MimeType: header(request, "Content-Type"), Params: []harPair{}, Text: x.Request.Body}
+		entry.Request.PostData = &harPost{MimeType: header(request, "Content-Type"), Text: x.Request.Body}
 		if x.Request.Encoding != "" {
 			entry.Comment = "the request body is in " + x.Request.Encoding + ". "
 		}
@@ -162,10 +160,9 @@ func (entry *harEntry) stream(x harness.Exchange) {
 	entry.Timings.Receive = max(entry.Time-x.Millis, 0)
 	var body strings.Builder
 	for _, frame := range x.Stream.Frames {
-		if frame.Encoding == "" {
-			body.WriteString(frame.Raw)
-		}
-		name, id, data := fields(frame.Raw)
+		raw := frameText(frame)
+		body.WriteString(raw)
+		name, id, data := fields(raw)
 		entry.Messages = append(entry.Messages, harMessage{
 			Time: float64(x.Started.UnixMicro())/1e6 + frame.AtMs/1e3, EventName: name, EventID: id, Data: data,
 		})
@@ -193,6 +190,14 @@ func fields(raw string) (name, id, data string) {
 		}
 	}
 	return name, id, strings.Join(lines, "\n")
+}
+
+// size is how many bytes were kept of a body.
+func size(m harness.Message) int {
+	if m.Encoding == "base64" {
+		return base64.StdEncoding.DecodedLen(len(strings.TrimRight(m.Body, "=")))
+	}
+	return len(m.Body)
 }
 
 func pairs(headers []string) []harPair {

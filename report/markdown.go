@@ -40,6 +40,9 @@ func (e *Evidence) Markdown(w io.Writer) error {
 	t := c.Totals
 	fmt.Fprintf(&b, "\n| passed | failed | blocked | inapplicable | skipped |\n| ---: | ---: | ---: | ---: | ---: |\n| %d | %d | %d | %d | %d |\n",
 		t.ExecutedPass, t.ExecutedFail, t.Blocked, t.Inapplicable, t.Skipped)
+	if summaries := e.summaries(); summaries > 0 {
+		fmt.Fprintf(&b, "\nThese are the rows of %d requirements, and %d that sum up scenarios.\n", len(e.Results.Rows)-summaries, summaries)
+	}
 	e.markdownFailures(&b)
 	e.markdownBlocked(&b)
 	for _, note := range c.Notes {

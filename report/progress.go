@@ -15,8 +15,11 @@ import (
 	"wopcert/requirements"
 )
 
-// How a terminal shows what runs.
+// How a terminal shows what runs. Lines that are rewritten do not wrap: on a narrow terminal one line has to stay one.
 const (
+	noWrap = "\x1b[?7l"
+	wrap   = "\x1b[?7h"
+
 	redrawEvery = 200 * time.Millisecond
 	shownTests  = 5
 	lineWidth   = 100
@@ -103,7 +106,7 @@ func (p *Progress) Discovered(h *harness.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	name, _ := harness.Get(h.Discovery.Document, "implementation", "name").(string)
-	p.line(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, name, strings.Join(h.Discovery.Versions(), ", ")))
+	p.line(Clean(fmt.Sprintf("discovered %s (%s), versions %s", h.Base, cut(name, lineWidth), cut(strings.Join(h.Discovery.Versions(), ", "), lineWidth))))
 }
 
 // Started notes a test that runs from now on.
@@ -172,11 +175,10 @@ func (p *Progress) draw() {
 		if i == shownTests {
 			break
 		}
-		lines = append(lines, p.paint.dim(fmt.Sprintf("  %6s  %s: %s", now.Sub(r.since).Round(100*time.Millisecond), r.scenario, Clean(r.test))))
+		text := fmt.Sprintf("  %6s  %s: %s", now.Sub(r.since).Round(100*time.Millisecond), r.scenario, Clean(r.test))
+		lines = append(lines, p.paint.dim(cut(text, lineWidth)))
 	}
-	for _, text := range lines {
-		fmt.Fprintln(p.w, cut(text, lineWidth))
-	}
+	fmt.Fprint(p.w, noWrap+strings.Join(lines, "\n")+"\n"+wrap)
 	p.drawn = len(lines)
 }
 

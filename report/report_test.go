@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"wopcert/bundle"
 	"wopcert/harness"
@@ -124,8 +125,8 @@ func TestProgressScreen(t *testing.T) {
 		at = at.Add(time.Second)
 	}
 	p.draw()
-	assert.Equal(t, "0 of 2 scenarios, 0 not passed · 6 tests running, 3 waiting · 6s\n"+
-		"      6s  v2-a: test 0\n      5s  v2-a: test 1\n      4s  v2-a: test 2\n      3s  v2-a: test 3\n      2s  v2-a: test 4\n", out.String())
+	assert.Equal(t, noWrap+"0 of 2 scenarios, 0 not passed · 6 tests running, 3 waiting · 6s\n"+
+		"      6s  v2-a: test 0\n      5s  v2-a: test 1\n      4s  v2-a: test 2\n      3s  v2-a: test 3\n      2s  v2-a: test 4\n"+wrap, out.String())
 	out.Reset()
 	p.ScenarioDone(bundle.Row{Scenario: "v2-b", Result: bundle.Blocked, Detail: "no key"})
 	assert.Equal(t, "\r\x1b[6A\x1b[JBLOCKED v2-b: no key\n", out.String())
@@ -133,4 +134,13 @@ func TestProgressScreen(t *testing.T) {
 	out.Reset()
 	p.Close()
 	assert.Equal(t, "\r\x1b[6A\x1b[J", out.String())
+	p = &Progress{w: &out, terminal: true, paint: true, now: func() time.Time { return at }, stop: make(chan struct{})}
+	p.Started("v2-a", strings.Repeat("long ", 60))
+	p.draw()
+	assert.Equal(t, strings.Count(out.String(), "\x1b[2m"), strings.Count(out.String(), "\x1b[0m"), "what is dimmed ends, however long it is")
+	out.Reset()
+	base, err := harness.ParseBaseURL("http://h")
+	require.NoError(t, err)
+	p.Discovered(&harness.Host{Base: base, Discovery: &harness.Discovery{Document: map[string]any{"implementation": map[string]any{"name": "\x1b[2J"}, "protocolVersions": []any{"\x1b[H2.0"}}}})
+	assert.NotContains(t, strings.TrimPrefix(out.String(), "\r\x1b[2A\x1b[J"), "\x1b", "a host paints nothing")
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ type timeline struct {
 	Width, Height float64
 	Bars          []bar
 	Ticks         []tick
+	Slowest       []bar // the longest first, for those who read and do not point
 }
 
 type bar struct {
@@ -30,6 +32,7 @@ type tick struct {
 const (
 	timelineWidth = 1000.0
 	laneHeight    = 9.0
+	slowestShown  = 20
 )
 
 // newTimeline is nil when no test has run.
@@ -71,6 +74,9 @@ func newTimeline(tests []harness.TestResult, rows []bundle.Row) *timeline {
 			Class: class, Label: Clean(fmt.Sprintf("%s: %s, %s", t.Scenario, t.Test, t.Elapsed.Round(time.Millisecond))),
 		})
 	}
+	line.Slowest = slices.Clone(line.Bars)
+	slices.SortStableFunc(line.Slowest, func(a, b bar) int { return cmp.Compare(b.Width, a.Width) })
+	line.Slowest = line.Slowest[:min(len(line.Slowest), slowestShown)]
 	line.Height = float64(len(lanes))*laneHeight + 14
 	for i := range 6 {
 		at := whole * time.Duration(i) / 5

@@ -29,6 +29,7 @@ type page struct {
 	Host                            HostFacts
 	Profiles                        []Profile
 	Totals                          []share
+	Requirements, Summaries         int // rows of requirements, and rows that sum up a scenario
 	Duration                        string
 	Rejections                      []string
 	Attribution, AttributionReason  string
@@ -96,6 +97,7 @@ type messageView struct {
 
 type streamView struct {
 	Frames   []frameView
+	End      string // the right end of the time axis
 	More     int
 	Tail     string
 	ClosedBy string
@@ -197,8 +199,10 @@ func (p *page) fill(e *Evidence) {
 		view := e.rowView(i, row, &panels)
 		p.Rows = append(p.Rows, view)
 		if row.Summary {
+			p.Summaries++
 			continue
 		}
+		p.Requirements++
 		counts[string(row.Result)]++
 		documents.add(cmp.Or(row.Rule.Document, "other rows"), string(row.Result))
 		if view.Family != "" {
@@ -373,17 +377,13 @@ func viewStream(s *harness.StreamTape) *streamView {
 	for _, frame := range s.Frames {
 		end = max(end, frame.AtMs)
 	}
+	v.End = fmt.Sprintf("%.1f ms", end)
 	for i, frame := range s.Frames {
 		if i == maxShownFrames {
 			v.More = len(s.Frames) - i
 			break
 		}
-		raw := frame.Raw
-		if frame.Encoding == "base64" {
-			if decoded, err := base64.StdEncoding.DecodeString(raw); err == nil {
-				raw = strings.ToValidUTF8(string(decoded), "�")
-			}
-		}
+		raw := frameText(frame)
 		note := ""
 		f := frameView{At: fmt.Sprintf("%.1f ms", frame.AtMs), Kind: frameKind(raw), Raw: Clean(clip(raw, maxShownBody, &note))}
 		if end > 0 {
@@ -392,6 +392,16 @@ func viewStream(s *harness.StreamTape) *streamView {
 		v.Frames = append(v.Frames, f)
 	}
 	return v
+}
+
+// frameText is what stood in a frame, as far as it is text.
+func frameText(frame harness.FrameTape) string {
+	if frame.Encoding == "base64" {
+		if decoded, err := base64.StdEncoding.DecodeString(frame.Raw); err == nil {
+			return strings.ToValidUTF8(string(decoded), "�")
+		}
+	}
+	return frame.Raw
 }
 
 // frameKind is the event name of a frame, or what it is instead.

@@ -130,11 +130,11 @@ const (
 	IdempotencyGetIgnoresKey ID = "openwop.requirement.idempotency.get-ignores-key"
 	// IdempotencyKeyMismatch: A createRun that repeats an Idempotency-Key with another body is refused 409 idempotency_key_mismatch and does not get the first response. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyKeyMismatch ID = "openwop.requirement.idempotency.key-mismatch"
-	// IdempotencyKeyScopedToOperation: One Idempotency-Key used on two operations names two records: the second operation is carried out. (idempotency.md, Layer 1: Idempotency-Key)
+	// IdempotencyKeyScopedToOperation: One Idempotency-Key used on two operations names two records: the second operation is carried out. Used for one operation on two runs, the second run gets a response of its own or 409 idempotency_key_mismatch. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyKeyScopedToOperation ID = "openwop.requirement.idempotency.key-scoped-to-operation"
-	// IdempotencyKeyTenantScope: One Idempotency-Key used by two tenants names two records: the second tenant gets a run of its own and nothing of the first one's. (idempotency.md, Layer 1: Idempotency-Key)
+	// IdempotencyKeyTenantScope: One Idempotency-Key used by two tenants names two records: the second tenant gets a run of its own and nothing of the first one's. Used by two principals of one tenant it names one. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyKeyTenantScope ID = "openwop.requirement.idempotency.key-tenant-scope"
-	// IdempotencyMutatingOperations: A repeated cancel, pause, resume or bulk cancel with the same Idempotency-Key and body gets the first one's response marked as a replay, whatever state the run is in by then, and acts once. (idempotency.md, Layer 1: Idempotency-Key)
+	// IdempotencyMutatingOperations: A repeated cancel, pause, resume or bulk cancel with the same Idempotency-Key and body gets the first one's response marked as a replay, a final refusal too, whatever state the run is in by then, and acts once. (idempotency.md, Layer 1: Idempotency-Key)
 	IdempotencyMutatingOperations ID = "openwop.requirement.idempotency.mutating-operations"
 	// IdempotencyNodeEffectsRecorded: A node with an effect outside has a record of it in the ledger of its run. (idempotency.md, Why this exists)
 	IdempotencyNodeEffectsRecorded ID = "openwop.requirement.idempotency.node-effects-recorded"
@@ -180,7 +180,7 @@ const (
 	InterruptConversationOutcomeSchema ID = "openwop.requirement.interrupt.conversation-outcome-schema"
 	// InterruptCustomPersisted: An interrupt of kind custom is raised, suspends the run and stands in the log with its customKind and its payload, whatever they hold. (interrupt.md, Payload)
 	InterruptCustomPersisted ID = "openwop.requirement.interrupt.custom-persisted"
-	// InterruptDeadlineEnds: Once timeoutMs has passed the interrupt is over: the run waits no longer, and a later resolve is refused and recorded nowhere. (interrupt.md, Re-entry and resume values)
+	// InterruptDeadlineEnds: Once timeoutMs has passed the interrupt is over: the run waits no longer, an approval that nobody gave is not recorded as granted, and a later resolve is refused and recorded nowhere. (interrupt.md, Re-entry and resume values)
 	InterruptDeadlineEnds ID = "openwop.requirement.interrupt.deadline-ends"
 	// InterruptEditedDataRecorded: The interrupt.resolved of an approval that ended with edit-accept carries the editedArtifactData as it was sent. (interrupt.md, Events)
 	InterruptEditedDataRecorded ID = "openwop.requirement.interrupt.edited-data-recorded"
@@ -196,7 +196,7 @@ const (
 	InterruptGroupEnforced ID = "openwop.requirement.interrupt.group-enforced"
 	// InterruptInspectToken: A token of intent inspect inspects, and a resolve with it is refused with 403 and changes nothing. (interrupt.md, Tokens)
 	InterruptInspectToken ID = "openwop.requirement.interrupt.inspect-token"
-	// InterruptKeyOnce: The log of a run holds at most one interrupt.requested for a key, and two interrupts of a run have different keys. (interrupt.md, Re-entry and resume values)
+	// InterruptKeyOnce: The log of a run holds at most one interrupt.requested for a key, and two interrupts of a run have different keys, those of one node that a loop leads back to among them. (interrupt.md, Re-entry and resume values)
 	InterruptKeyOnce ID = "openwop.requirement.interrupt.key-once"
 	// InterruptKindSpecificTypes: Beside the interrupt.requested of an approval or a clarification stands approval.requested or clarification.requested with the same payload. (interrupt.md, Events)
 	InterruptKindSpecificTypes ID = "openwop.requirement.interrupt.kind-specific-types"
@@ -218,7 +218,7 @@ const (
 	InterruptPayload ID = "openwop.requirement.interrupt.payload"
 	// InterruptPayloadVerbatim: interrupt.requested records what the node raised unchanged: its kind, its data, its resumeSchema and its timeoutMs. (interrupt.md, Events)
 	InterruptPayloadVerbatim ID = "openwop.requirement.interrupt.payload-verbatim"
-	// InterruptQuorumHolds: With requiredApprovals 2 one accept does not release the gate, and that of a second principal does. (interrupt.md, Approval)
+	// InterruptQuorumHolds: With requiredApprovals 2 one accept does not release the gate, however often its principal repeats it, and that of a second principal does. (interrupt.md, Approval)
 	InterruptQuorumHolds ID = "openwop.requirement.interrupt.quorum-holds"
 	// InterruptRefineFeedbackRecorded: The interrupt.resolved of an approval that ended with refine carries the refineFeedback as it was sent. (interrupt.md, Events)
 	InterruptRefineFeedbackRecorded ID = "openwop.requirement.interrupt.refine-feedback-recorded"
@@ -250,13 +250,13 @@ const (
 	InterruptTokenExpiresAt ID = "openwop.requirement.interrupt.token-expires-at"
 	// InterruptTokenInspects: GET /interrupts/{token} without a credential answers 200 with the InterruptPayload that the log holds, and changes nothing. (interrupt.md, Resolve surfaces)
 	InterruptTokenInspects ID = "openwop.requirement.interrupt.token-inspects"
-	// InterruptTokenMacRefused: A token whose MAC is altered, shortened or of another payload, or whose payload is altered under its MAC, is refused by both operations with 401 interrupt_token_invalid; the token itself goes on working. (interrupt.md, Errors)
+	// InterruptTokenMacRefused: A token whose MAC is altered, shortened, lengthened, left out or of another payload, or whose payload is altered under its MAC, is refused by both operations with 401 interrupt_token_invalid; the token itself goes on working. (interrupt.md, Errors)
 	InterruptTokenMacRefused ID = "openwop.requirement.interrupt.token-mac-refused"
-	// InterruptTokenResolveChecked: A resolve by token is held to the closed body, to the resumeSchema and to the offered actions: 400 validation_error, and the interrupt stays pending. (interrupt.md, Re-entry and resume values)
+	// InterruptTokenResolveChecked: A resolve by token is held to the closed body, to the resumeSchema, to the offered actions and to what an action needs: 400 validation_error, and the interrupt stays pending. (interrupt.md, Re-entry and resume values)
 	InterruptTokenResolveChecked ID = "openwop.requirement.interrupt.token-resolve-checked"
-	// InterruptTokenResolveIdempotent: A resolve by token repeated with its Idempotency-Key and body gets the first one's response marked as a replay. (interrupt.md, Resolve surfaces)
+	// InterruptTokenResolveIdempotent: A resolve by token repeated with its Idempotency-Key and body gets the first one's response marked as a replay, and with another body 409 idempotency_key_mismatch. (interrupt.md, Resolve surfaces)
 	InterruptTokenResolveIdempotent ID = "openwop.requirement.interrupt.token-resolve-idempotent"
-	// InterruptTokenResolves: A token of intent resolve that has inspected an interrupt resolves it too, without a credential, as a run-scoped resolve would. (interrupt.md, Tokens)
+	// InterruptTokenResolves: A token of intent resolve that has inspected an interrupt resolves it too, without a credential, and leaves in the log what a run-scoped resolve would: the value, the action and what belongs to it. (interrupt.md, Tokens)
 	InterruptTokenResolves ID = "openwop.requirement.interrupt.token-resolves"
 	// InterruptTokenSpentCancelled: The token of an interrupt whose run was cancelled answers 409 interrupt_already_resolved to inspection and to a resolve. (interrupt.md, Tokens)
 	InterruptTokenSpentCancelled ID = "openwop.requirement.interrupt.token-spent-cancelled"
@@ -424,7 +424,7 @@ const (
 	R0172DualStackNegotiationUnlistedMajor ID = "openwop.requirement.0172.dual-stack-negotiation.unlisted-major"
 	// R0172DualStackNegotiationV1PathMismatch: A request on a /v1 path whose OpenWOP-Version is not 1 is refused with 400 protocol_version_mismatch; a host that lists no 1.x version may answer 404, as for any path it does not have, and serves no operation there. (versioning.md, 1.3 The request header)
 	R0172DualStackNegotiationV1PathMismatch ID = "openwop.requirement.0172.dual-stack-negotiation.v1-path-mismatch"
-	// R0172MalformedBodyEnvelope: A createRun whose body is not JSON, is cut off, is not an object, or gives a member the wrong type is refused 400 validation_error in the error envelope, never with a 5xx status or a body of another form, and creates no run. (errors.md, The registry)
+	// R0172MalformedBodyEnvelope: A createRun whose body is not JSON, is cut off, is not an object, gives a member the wrong type or has one that is not defined is refused 400 validation_error in the error envelope, never with a 5xx status or a body of another form, and creates no run. (errors.md, The registry)
 	R0172MalformedBodyEnvelope ID = "openwop.requirement.0172.malformed-body-envelope"
 	// R0172MinClientVersion: A minClientVersion in discovery is <major>.<minor>; a request whose OpenWOP-Client-Version is below it is either served or refused 426 client_version_unsupported; a request at or above it is not refused for its version, and a malformed OpenWOP-Client-Version counts as absent and is never answered 400. (versioning.md, 1.5 Client precedence and minClientVersion)
 	R0172MinClientVersion ID = "openwop.requirement.0172.min-client-version"
@@ -436,7 +436,7 @@ const (
 	R0172PreferredVersionDefaultOverlap ID = "openwop.requirement.0172.preferred-version-default.overlap"
 	// R0172VersionHeaderHonored: A request with OpenWOP-Version: 2 and one with a listed 2.<minor> are both served under major 2, and one that names a major missing from protocolVersions is answered 406 and not served under another major. (versioning.md, 1.3 The request header)
 	R0172VersionHeaderHonored ID = "openwop.requirement.0172.version-header-honored"
-	// R0173ApproverEnforced: A resolver that is not in approversList is refused, and the gate stays pending. (interrupt.md, Approver enforcement)
+	// R0173ApproverEnforced: A resolver that is not in approversList is refused, by key or by token and whoever decidedBy names, and the gate stays pending. (interrupt.md, Approver enforcement)
 	R0173ApproverEnforced ID = "openwop.requirement.0173.approver-enforced"
 	// R0173CompensationReadProjection: GET /runs/{runId}/compensation serves status, plan and attempts of the run; a run with nothing to undo has status none and empty lists. (security-defaults.md, Compensation)
 	R0173CompensationReadProjection ID = "openwop.requirement.0173.compensation-read-projection"
@@ -458,7 +458,7 @@ const (
 	R0173RelaxationRecordedDurabilityClosed ID = "openwop.requirement.0173.relaxation-recorded.durability-closed"
 	// R0173RelaxationRecordedOwnedByRegistry: The obligation of every recorded relaxation begins with the registered surface it belongs to, so that it can be told which profiles it denies. (security-defaults.md, Relaxations)
 	R0173RelaxationRecordedOwnedByRegistry ID = "openwop.requirement.0173.relaxation-recorded.owned-by-registry"
-	// R0173WebhookDurableDelivery: A delivery whose attempt failed is attempted again until it is answered with success or its attempts are used up. (webhooks.md, Durability)
+	// R0173WebhookDurableDelivery: A delivery whose attempt failed, by a 4xx as by a 5xx, is attempted again until it is answered with success or its attempts are used up. (webhooks.md, Durability)
 	R0173WebhookDurableDelivery ID = "openwop.requirement.0173.webhook-durable-delivery"
 	// R0173WebhookDurableDeliveryDeadLetter: A delivery whose attempts are used up is in the dead-letter sink, once, with the number of attempts that were made. (webhooks.md, Durability)
 	R0173WebhookDurableDeliveryDeadLetter ID = "openwop.requirement.0173.webhook-durable-delivery.dead-letter"
@@ -496,6 +496,8 @@ const (
 	R0176V1SignedWebhookAcceptedFacet ID = "openwop.requirement.0176.v1-signed-webhook-accepted.facet"
 	// R0176VendorTypePassthrough: A type of a registered organisation in a log of era 2 is read under its own name. (persistence.md, The codemap is data)
 	R0176VendorTypePassthrough ID = "openwop.requirement.0176.vendor-type-passthrough"
+	// R0176WellKnownOneResource: GET /.well-known/openwop answers 200 with a JSON document at that one address without a version header and under each version the host lists, and each answer names the same protocolVersions and the same preferredVersion. (capabilities.md, 1. One well-known resource)
+	R0176WellKnownOneResource ID = "openwop.requirement.0176.well-known-one-resource"
 	// R0176WellKnownOneResourceV2Representation: GET /.well-known/openwop with OpenWOP-Version: 2 answers 200 application/json with the major-2 document: it has protocolVersions with a 2.x version in it and preferredVersion, and no member that only version 1 knows. (capabilities.md, 1. One well-known resource)
 	R0176WellKnownOneResourceV2Representation ID = "openwop.requirement.0176.well-known-one-resource.v2-representation"
 	// R0182RunListCursorRefused: A listRuns cursor the host did not mint is refused with 400 validation_error. (runs.md, List)
@@ -528,7 +530,7 @@ const (
 	R0196CallbackUrlGuarded ID = "openwop.requirement.0196.callback-url-guarded"
 	// R0201DeliverySigned: A delivery to a subscription that opted in carries the OpenWOP headers as ever, and webhook-id, webhook-timestamp and a webhook-signature that verifies over id, time and exact body under the decoded secret. (webhooks.md, Standard Webhooks)
 	R0201DeliverySigned ID = "openwop.requirement.0201.delivery-signed"
-	// R0201EndpointVerification: An opt-in is accepted only when the endpoint answers the verification request with a 2xx whose challenge is the one sent; otherwise it is refused with 400 webhook_endpoint_unverified and nothing is subscribed. (webhooks.md, Standard Webhooks)
+	// R0201EndpointVerification: An opt-in is accepted only when the endpoint answers the verification request within 10 s with a 2xx whose challenge is the one sent; otherwise it is refused with 400 webhook_endpoint_unverified and nothing is subscribed. (webhooks.md, Standard Webhooks)
 	R0201EndpointVerification ID = "openwop.requirement.0201.endpoint-verification"
 	// R0201MessageIdStable: webhook-id is the same on every attempt of one delivery, and another for every other event and subscription. (webhooks.md, Standard Webhooks)
 	R0201MessageIdStable ID = "openwop.requirement.0201.message-id-stable"
@@ -710,7 +712,7 @@ const (
 	RunsRunOptionsSurfaced ID = "openwop.requirement.runs.run-options-surfaced"
 	// RunsRunOrchestratorConstant: Once a snapshot of a run names its runOrchestrator, every later snapshot names the same one. (runs.md, Snapshot)
 	RunsRunOrchestratorConstant ID = "openwop.requirement.runs.run-orchestrator-constant"
-	// RunsSnapshotValid: A getRun answer is a closed object that validates against the run-snapshot schema, with runId, workflowId, status, owner and eventLogSchemaVersion, and with a subject in its owner. (runs.md, Snapshot)
+	// RunsSnapshotValid: A getRun answer is a closed object that validates against the run-snapshot schema, with runId, workflowId, status, owner and eventLogSchemaVersion, with a subject in its owner, and on a run that failed with the error of its run.failed. (runs.md, Snapshot)
 	RunsSnapshotValid ID = "openwop.requirement.runs.snapshot-valid"
 	// RunsStartEventOwner: The run.started event carries an owner equal to the owner of the run's snapshot, and its transport is rest for a run created over REST. (runs.md, The start event)
 	RunsStartEventOwner ID = "openwop.requirement.runs.start-event-owner"
@@ -804,8 +806,10 @@ const (
 	WebhooksRegistered ID = "openwop.requirement.webhooks.registered"
 	// WebhooksRegistrationClosed: A registration with a member registerWebhook does not define is refused with 400 validation_error. (webhooks.md, Surfaces)
 	WebhooksRegistrationClosed ID = "openwop.requirement.webhooks.registration-closed"
-	// WebhooksRegistrationIdempotent: A registration that is repeated with its Idempotency-Key is answered with the same webhookId, is not verified again and makes no second subscription. (webhooks.md, Surfaces)
+	// WebhooksRegistrationIdempotent: A registration that is repeated with its Idempotency-Key is answered with the same webhookId, is not verified again and makes no second subscription; the refusal of an endpoint that did not consent is repeated as well, without another request to it. (webhooks.md, Surfaces)
 	WebhooksRegistrationIdempotent ID = "openwop.requirement.webhooks.registration-idempotent"
+	// WebhooksReplaySilent: The events that a replay fork takes over from its source as fixed history are not delivered, while they stand in its log. (webhooks.md, Replay)
+	WebhooksReplaySilent ID = "openwop.requirement.webhooks.replay-silent"
 	// WebhooksRetryBackoff: Where retryPolicy.backoff is fixed or exponential, a retry comes 5 ms or more after the failed attempt; under exponential the last gaps of several deliveries are 1.5 times the first or more, on average or at the least. (webhooks.md, Durability)
 	WebhooksRetryBackoff ID = "openwop.requirement.webhooks.retry-backoff"
 	// WebhooksRetryMaxAttempts: A delivery that keeps failing is attempted as often as retryPolicy.maxAttempts says, and not once more. (webhooks.md, Durability)

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -91,13 +92,59 @@ func refusedWith(c *corpus.Corpus, what string, r *harness.Response, status int)
 // isEnvelope reports whether a body is an error's, whatever its status is.
 func isEnvelope(r *harness.Response) bool { return r.Text("error") != "" && r.Text("message") != "" }
 
+// refusalsOfOperations asks the operations that the host has for what they have
+// to refuse, one each. What answers 404 for an operation that a host need not
+// have may be no part of it.
+func refusalsOfOperations(t *harness.T, finished string) []heard {
+	absent := absentRun(finished)
+	get := func(path string) harness.Request { return harness.Request{Path: path} }
+	post := func(path string, body any) harness.Request {
+		return harness.Request{Method: http.MethodPost, Path: path, Body: body}
+	}
+	type ask struct {
+		operation, what string
+		request         harness.Request
+	}
+	var asks []ask
+	for _, a := range []ask{
+		{"streamRunEvents", "of no run", get(runPath(absent, "/events"))},
+		{"cancelRun", "of no run", post(runPath(absent, "/cancel"), object{})},
+		{"pauseRun", "on a finished run", post(runPath(finished, ":pause"), object{})},
+		{"resumeRun", "on a finished run", post(runPath(finished, ":resume"), object{})},
+		{"forkRun", "from behind the log", post(runPath(finished, ":fork"), object{"mode": "replay", "fromSeq": 1 << 30})},
+		{"diffRun", "against a run of another tenant", harness.Request{Path: runPath(finished, ":diff"), Query: url.Values{"against": {"no-such-tenant/" + newOpaque()}}}},
+		{"bulkCancelRuns", "of no runs", post("/runs:bulk-cancel", object{"runIds": []string{}})},
+		{"listRuns", "with a cursor of nobody's", harness.Request{Path: "/runs", Query: url.Values{"cursor": {"wopcert"}}}},
+		{"getRunAncestry", "of no run", get(runPath(absent, "/ancestry"))},
+		{"createAnnotation", "without a signal", post(runPath(finished, "/annotations"), object{})},
+		{"listAnnotations", "of no run", get(runPath(absent, "/annotations"))},
+		{"getArtifact", "of no artifact", get(runPath(finished, "/artifacts/"+newOpaque()))},
+		{"getEvalSummary", "of no eval run", get(runPath(finished, "/eval-summary"))},
+		{"getRunCompensation", "of no run", get(runPath(absent, "/compensation"))},
+		{"getRunEffects", "of no run", get(runPath(absent, "/effects"))},
+		{"resolveInterruptByRun", "of no interrupt", post(runPath(finished, "/interrupts/none"), object{"resumeValue": true})},
+	} {
+		if op, ok := t.Corpus().Operation(a.operation); ok && (op.Gate == "" || gateOpen(t.Host().Discovery, op.Gate)) {
+			asks = append(asks, a)
+		}
+	}
+	answers := atOnce(len(asks), func(i int) *harness.Response { return t.Do(asks[i].request) })
+	var out []heard
+	for i, a := range asks {
+		if a.operation != "diffRun" || answers[i].Status != http.StatusNotFound {
+			out = append(out, heard{a.operation + " " + a.what, answers[i]})
+		}
+	}
+	return out
+}
+
 // refusals provokes error responses of many statuses around a finished run,
 // and returns those that are. The test ends when the host serves no runs, or
 // refuses next to nothing: what such a host says about refusals is no evidence.
 func refusals(t *harness.T) []heard {
 	id, _ := settledEnding(t)
 	snapshot(t, id)
-	asked := []heard{
+	asked := append(refusalsOfOperations(t, id), []heard{
 		{"getRun of no run", get(t, tenantSegment(id)+"/"+newOpaque())},
 		{"getRun in another tenant", get(t, "no-such-tenant/"+newOpaque())},
 		{"getWorkflow of no workflow", getWorkflow(t, "conformance-not-seeded-"+newOpaque())},
@@ -112,7 +159,7 @@ func refusals(t *harness.T) []heard {
 		{"getRun without a credential", t.Do(harness.Request{Path: runPath(id, ""), As: harness.Anonymous})},
 		{"getRun with an unknown credential", t.Do(harness.Request{Path: runPath(id, ""), As: harness.Unknown})},
 		{"getRun under an unlisted major", t.Do(harness.Request{Path: runPath(id, ""), Version: unlistedMajor(t.Host().Discovery)})},
-	}
+	}...)
 	if t.Has(harness.ReadOnly) {
 		asked = append(asked, heard{"createRun with a read-only key", createAs(t, harness.ReadOnly, endingBody(t))})
 	}

@@ -1,10 +1,12 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"wopcert/corpus"
@@ -122,5 +124,11 @@ func show(v any) string {
 	case string:
 		return fmt.Sprintf("%q", cut(x))
 	}
-	return cut(fmt.Sprint(v))
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return cut(fmt.Sprint(v))
+	}
+	return cut(strings.TrimSuffix(b.String(), "\n"))
 }

@@ -25,6 +25,12 @@ func compensationUnwind() harness.Scenario {
 				Run:       reverseCompletion,
 			},
 			{
+				Name:      "the last to complete first, whichever began first",
+				Witnesses: []requirements.ID{requirements.SecurityDefaultsCompensationReverseCompletion},
+				Gates:     compensates(unwindsBeside),
+				Run:       completedBeside,
+			},
+			{
 				Name:      "dependents before what they depend on",
 				Witnesses: []requirements.ID{requirements.SecurityDefaultsCompensationDependencyGraph},
 				Gates: append(compensates(unwindsGraph), harness.HostFact("compensation.orderingModels does not list dependency-graph",
@@ -62,7 +68,28 @@ func slowly() []receiver.Answer {
 }
 
 func reverseCompletion(t *harness.T) {
-	u := unwound(t, unwinds, inverseAnswers(map[string][]receiver.Answer{"charge": slowly(), "reserve": slowly()}))
+	undoneInReverse(t, unwound(t, unwinds, inverseAnswers(map[string][]receiver.Answer{"charge": slowly(), "reserve": slowly()})))
+}
+
+// completedBeside undoes two nodes that run side by side, of which once the one
+// and once the other takes longer at its provider. Neither where they stand in
+// the workflow nor when they began says which is undone first.
+func completedBeside(t *harness.T) {
+	inverses := inverseAnswers(map[string][]receiver.Answer{"charge": slowly(), "reserve": slowly()})
+	for _, late := range []string{"reserve", "charge"} {
+		undoneInReverse(t, unwound(t, unwindsBeside, func(a receiver.Attempt) receiver.Answer {
+			answer := inverses(a)
+			if about := askedOf(a); about == (requestOf{node: late}) {
+				answer.Delay = 2 * inverseTakes
+			}
+			return answer
+		}))
+	}
+}
+
+// undoneInReverse checks the order of the plan and of the inverse actions
+// against that in which the nodes completed.
+func undoneInReverse(t *harness.T, u unwoundRun) {
 	var completed []string // the last first
 	for _, e := range eventsOfType(u.log.events, "node.completed") {
 		if n := nodeOf(e); n == "reserve" || n == "charge" {

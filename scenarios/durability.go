@@ -126,7 +126,7 @@ type victim struct {
 func victims(t *harness.T) ([]victim, *harness.Stream) {
 	var out []victim
 	var lifeline *harness.Stream
-	for _, lasts := range []time.Duration{25 * time.Second, 9 * time.Second, 3 * time.Second, time.Second, 300 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond} {
+	for _, lasts := range []time.Duration{25 * time.Second, 9 * time.Second, 3 * time.Second, time.Second, 600 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond, 300 * time.Millisecond} {
 		v := victim{lasts: lasts, sent: time.Now()}
 		v.id = startRun(t, object{"workflowId": delay, "inputs": object{"delayMs": lasts.Milliseconds()}})
 		out = append(out, v)
@@ -221,8 +221,11 @@ func present(t *harness.T, runs []victim) harness.Check {
 
 func killAfterAccept(t *harness.T) {
 	bound := declaredBound(t, t.Recovery().AfterAccept)
-	runs, lifeline := victims(t)
-	o := t.KillHost(lifeline)
+	var runs []victim
+	o := t.KillHost(func() (lifeline *harness.Stream) {
+		runs, lifeline = victims(t)
+		return lifeline
+	})
 	if !t.Expect(requirements.R0158KillAfterAccept, back(o)) {
 		return
 	}

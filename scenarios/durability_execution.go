@@ -18,7 +18,7 @@ func killDuringExecution(t *harness.T) {
 		}
 		runs[i].seen = wholeLog(t, runs[i].id).events
 	}
-	o := t.KillHost(lifeline)
+	o := t.KillHost(func() *harness.Stream { return lifeline })
 	if !t.Expect(requirements.R0158KillDuringExecution, back(o)) {
 		return
 	}
@@ -91,7 +91,7 @@ func poisonExhaustion(t *harness.T) {
 		}
 		visible = visible && began > attempts
 		attempts = max(attempts+1, began)
-		if o := t.KillHost(t.Lifeline(runPath(id, "/events"))); o.Back.IsZero() {
+		if o := t.KillHost(func() *harness.Stream { return t.Lifeline(runPath(id, "/events")) }); o.Back.IsZero() {
 			t.Expect(requirements.R0158PoisonExhaustion, back(o))
 			return
 		}

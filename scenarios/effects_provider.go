@@ -158,6 +158,18 @@ func effectProvider() harness.Scenario {
 				Gates:     []harness.Gate{optIn(httpEffect), harness.NeedsReceiver()},
 				Run:       oneClaim,
 			},
+			{
+				Name:      "a node that has its effect twice",
+				Witnesses: []requirements.ID{requirements.IdempotencyDistinctInvocations},
+				Gates:     []harness.Gate{optIn(ordinalLoop)},
+				Run:       twiceInARun,
+			},
+			{
+				Name:      "one business key in two tenants",
+				Witnesses: []requirements.ID{requirements.IdempotencyDistinctInvocations},
+				Gates:     []harness.Gate{optIn(httpEffect), harness.NeedsReceiver(), harness.NeedsCredential(harness.OtherTenant)},
+				Run:       apartByTenant,
+			},
 		},
 	}
 }
@@ -219,6 +231,51 @@ func sameBusiness(t *harness.T) {
 	second, l := businessEffect(t, e.URL(), "")
 	t.Expect(requirements.IdempotencyDistinctInvocations, harness.That(bare[0] != second[0], "another effectId in another run, where the business names none",
 		"%s for both", bare[0]).At(l.of))
+}
+
+// twiceInARun looks at the identities of an effect that one node has twice.
+// Where the business names none, the execution tells them apart.
+func twiceInARun(t *harness.T) {
+	id, l := settledRun(t, object{"workflowId": ordinalLoop, "inputs": object{"delayMs": 1}})
+	if n := len(outcomesOf(l.events, "effect")); n != 2 {
+		t.Abort("a run of %s executes node effect %d times, not twice", ordinalLoop, n)
+	}
+	effects := readLedger(t, id)
+	performed := map[string]bool{}
+	for _, e := range effects.effects {
+		if text(e, "nodeId") == "effect" && e["keying"] == "business-identity" {
+			t.Inapplicable(requirements.IdempotencyDistinctInvocations, "the effect of %s has a business identity, so that both executions may be one", ordinalLoop)
+			return
+		}
+		if text(e, "nodeId") == "effect" && e["state"] != "released" {
+			performed[text(e, "effectId")] = true
+		}
+	}
+	t.Expect(requirements.IdempotencyDistinctInvocations, harness.That(len(performed) >= 2, "an identity for each of two executions of one node",
+		"%d in %d records", len(performed), len(effects.effects)).At(effects.of))
+}
+
+// apartByTenant asks for an effect under one business key in two tenants, which
+// are two businesses.
+func apartByTenant(t *harness.T) {
+	e := t.Endpoint(freshAnswers)
+	body := object{"workflowId": httpEffect, "inputs": object{"url": e.URL(), "key": newTag()}}
+	first, _ := settledRun(t, body)
+	if e.Count() != 1 {
+		t.Abort("%d requests of a run of %s reached the provider, not one", e.Count(), httpEffect)
+	}
+	other := startRunAs(t, harness.OtherTenant, body)
+	read := func() *harness.Response {
+		return t.Do(harness.Request{Path: runPath(other, ""), As: harness.OtherTenant})
+	}
+	for end := time.Now().Add(settle); !endedStatus(read().Text("status")) && time.Now().Before(end) && t.Context().Err() == nil; {
+		pause(t, 30*time.Millisecond)
+	}
+	if r := read(); r.Text("status") != "completed" {
+		t.Abort("no run of the other tenant to observe: %s with status %s", answered(r), show(r.Get("status")))
+	}
+	t.Expect(requirements.IdempotencyDistinctInvocations, harness.That(e.Count() == 2, "an effect of each tenant at the provider",
+		"%d requests of the runs %s and %s", e.Count(), first, other))
 }
 
 // rivals is how many runs come to one effect at once.

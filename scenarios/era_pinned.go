@@ -50,6 +50,12 @@ func pinnedRunDisposition() harness.Scenario {
 				},
 			},
 			{
+				Name:      "a run that is pinned to two changes, of which one is implemented",
+				Witnesses: []requirements.ID{requirements.R0176PinnedRunDispositionCancelled},
+				Gates:     []harness.Gate{optIn(versionPin)},
+				Run:       pinnedTwice,
+			},
+			{
 				Name:      "a run that is pinned to a change nobody implements",
 				Witnesses: []requirements.ID{requirements.R0176PinnedRunDispositionCancelled, requirements.PersistencePinVerbatim},
 				Run: func(t *harness.T) {
@@ -60,6 +66,25 @@ func pinnedRunDisposition() harness.Scenario {
 				},
 			},
 		},
+	}
+}
+
+// pinnedTwice stores runs that are pinned to an implemented change and to one
+// that is not, in either order: any pin that cannot be honored ends the run.
+func pinnedTwice(t *harness.T) {
+	_, own := settledRun(t, object{"workflowId": versionPin})
+	pins := eventsOfType(own.events, "version.pinned")
+	if len(pins) == 0 {
+		t.Abort("a run of %s logs no version.pinned, so that no implemented change is known", versionPin)
+	}
+	held, _ := pins[0]["payload"].(object)
+	for _, order := range [][]object{{held, {"changeId": newTag(), "version": 1}}, {{"changeId": newTag(), "version": 1}, held}} {
+		rows := begun(versionPin, object{})
+		for _, pin := range order {
+			rows = append(rows, seedRow{"version.pinned", pin})
+		}
+		log := seed(t, seams.Running, rows...)
+		t.Expect(requirements.R0176PinnedRunDispositionCancelled, cutOver(t, log, readLog(t, log.id, settle)))
 	}
 }
 

@@ -42,6 +42,20 @@ func errorRegistry() harness.Scenario {
 					t.Inapplicable(requirements.R0171ErrorRegistryRetryAfter, "the host limited no request of this test")
 				}
 			},
+		}, {
+			Name:      "a scope that is taken",
+			Witnesses: []requirements.ID{requirements.R0171ErrorRegistryNoRetryDetails},
+			Gates:     []harness.Gate{liveFixtures()},
+			Run: func(t *harness.T) { // the one refusal beside 429 that has to say when
+				scope := newTag()
+				held, refused := inScope(t, harness.Primary, scope, true), inScope(t, harness.Primary, scope, true)
+				defer endRun(t, held.Text("runId"))
+				defer endRun(t, refused.Text("runId"))
+				if !refused.Refuses("run_already_active").OK {
+					t.Abort("no refusal to observe: a second create in a scope gave %s", answered(refused))
+				}
+				t.Expect(requirements.R0171ErrorRegistryNoRetryDetails, noRetryDetails(heard{"createRun in a scope that is taken", refused}))
+			},
 		}},
 	}
 }
@@ -72,7 +86,8 @@ func malformedBodyEnvelope() harness.Scenario {
 }
 
 // unreadableBodies are createRun bodies that are not JSON, not whole, not an
-// object, or hold a member of another type (runs.md, "Create").
+// object, or hold a member of another type or one that is not defined (runs.md,
+// "Create").
 func unreadableBodies(workflow string) []string {
 	sound := fmt.Sprintf(`{"workflowId":%q`, workflow)
 	return []string{
@@ -86,5 +101,7 @@ func unreadableBodies(workflow string) []string {
 		sound + `,"inputs":"text"}`,
 		sound + `,"tags":"text"}`,
 		sound + `,"metadata":["text"]}`,
+		sound + `,"wopcertUnknown":true}`,
+		sound + `,"input":{}}`,
 	}
 }

@@ -50,7 +50,7 @@ func mixedModes(t *harness.T) {
 				alone[mode] = frameSequences(s.frames)
 			}
 		}
-		for _, combination := range [][]string{{"updates", "debug"}, {"updates", "messages"}, {"messages", "debug"}} {
+		for _, combination := range [][]string{{"updates", "debug"}, {"updates", "messages"}, {"messages", "debug"}, {"debug", "messages", "updates"}} {
 			parts := map[string][]int64{}
 			for _, mode := range combination {
 				if ids, served := alone[mode]; served {

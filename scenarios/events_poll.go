@@ -44,6 +44,12 @@ func pollCursor() harness.Scenario {
 				Run:       pollAfter,
 			},
 			{
+				Name:      "a poll of an active run with a cursor returns what follows it",
+				Witnesses: []requirements.ID{requirements.R0171PollCursorV2AfterSequence},
+				Gates:     []harness.Gate{liveFixtures()},
+				Run:       pollAfterActive,
+			},
+			{
 				Name:      "a cursor past the end returns no events",
 				Witnesses: []requirements.ID{requirements.R0171PollCursorV2PastEnd},
 				Gates:     []harness.Gate{endingFixtures()},
@@ -96,6 +102,13 @@ func pollShapeFinished(t *harness.T) {
 		pollShape(t, r, id, wholeLog(t, id)),
 		harness.Equal("status of the snapshot", snapshot.Get("status"), r.Get("status")).At(r),
 	))
+	// Whatever the cursor leaves of the log, lastSequence is that of the whole.
+	last := highest(eventsOf(r))
+	for _, cursor := range []int64{last / 2, last, last + 1000} {
+		if after := poll(t, id, cursor, time.Second); after.Is(http.StatusOK).OK {
+			t.Expect(requirements.R0171PollCursorV2Shape, lastIsHighest(lastSequence(after), last, highest(wholeLog(t, id).events)).At(after))
+		}
+	}
 }
 
 func pollActive(t *harness.T) {
@@ -150,10 +163,31 @@ func pollAfter(t *harness.T) {
 	}
 }
 
+// pollAfterActive reads a log that may grow, so that more may follow than the
+// log had.
+func pollAfterActive(t *harness.T) {
+	id, _ := executing(t, liveBody(t))
+	defer endRun(t, id)
+	l := wholeLog(t, id)
+	last := highest(l.events)
+	if last < 1 {
+		t.Abort("a log of %d events up to sequence %d leaves nothing after a cursor", len(l.events), last)
+	}
+	for cursor := range last {
+		r := poll(t, id, cursor, time.Second)
+		want, got := sequencesOf(newer(l.events, cursor)), sequencesOf(eventsOf(r))
+		more := len(got) >= len(want) && ascending(eventsOf(r), cursor+1).OK
+		t.Expect(requirements.R0171PollCursorV2AfterSequence, harness.All(
+			r.Is(http.StatusOK),
+			harness.That(more && slices.Equal(want, got[:len(want)]), fmt.Sprintf("sequences after %d of an active run %v", cursor, want), "sequences %v", got),
+		).At(r))
+	}
+}
+
 func pollPastEnd(t *harness.T) {
 	id, l := settledEnding(t)
 	last := highest(l.events)
-	for _, beyond := range []int64{1, 1_000_000} {
-		t.Expect(requirements.R0171PollCursorV2PastEnd, noEvents(poll(t, id, last+beyond, time.Second)))
+	for _, cursor := range []int64{last + 1, last + 1_000_000, mostSafe} {
+		t.Expect(requirements.R0171PollCursorV2PastEnd, noEvents(poll(t, id, cursor, time.Second)))
 	}
 }

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -76,10 +77,6 @@ func fullStream(t *harness.T, runID, mode string) []int64 {
 	return sequences(frames)
 }
 
-// resumedModes are the modes a cursor is tried in: the default one, and the
-// one that shows every event, which a host need not serve.
-func resumedModes() []string { return []string{"", "debug"} }
-
 // unserved reports whether a stream was refused for its optional mode.
 func unserved(mode string, s *harness.Stream) bool {
 	return mode != "" && s.Response.Refuses("unsupported_stream_mode").OK
@@ -88,7 +85,7 @@ func unserved(mode string, s *harness.Stream) bool {
 func resumesFinished(t *harness.T) {
 	id, l := settledEnding(t)
 	last := endOf(t, l)
-	for _, mode := range resumedModes() {
+	for _, mode := range typedModes() {
 		full := fullStream(t, id, mode)
 		for _, event := range l.events {
 			cursor, _ := sequenceOf(event)
@@ -102,6 +99,31 @@ func resumesFinished(t *harness.T) {
 			t.Expect(requirements.R0171SseLastEventId, resumes(s, s.Collect(endsRun, settle), cursor, full))
 			s.Close()
 		}
+	}
+	if listed(t, streamText) && mocksText(t.Host().Discovery) {
+		resumesMessages(t)
+	}
+}
+
+// resumesMessages takes up the messages of a run behind each of its chunks. How
+// a message reads is for other rows, as is a run that cannot be had.
+func resumesMessages(t *harness.T) {
+	r := create(t, spokenText())
+	id := r.Text("runId")
+	if !r.Is(http.StatusCreated).OK || id == "" || !awaitEnd(t, id, settle) {
+		return
+	}
+	chunks := eventsOfType(wholeLog(t, id).events, "output.chunk")
+	if full := readMode(t, id, "messages"); !full.served() || len(full.frames) != len(chunks) {
+		return
+	}
+	for i, chunk := range chunks {
+		q := modeQuery(id, "messages", -1)
+		q.Header.Set("Last-Event-ID", decimal(seqOf(chunk)))
+		s := readFinished(t, q)
+		left := len(chunks) - i - 1
+		t.Expect(requirements.R0171SseLastEventId, harness.All(s.open.Is(http.StatusOK),
+			harness.That(len(s.frames) == left, fmt.Sprintf("the %d messages above %d", left, seqOf(chunk)), "%d frames of %d", len(s.frames), len(chunks))).At(s.open))
 	}
 }
 
@@ -119,7 +141,7 @@ func endOf(t *harness.T, l log) int64 {
 
 func resumesActive(t *harness.T) {
 	id := liveRun(t)
-	modes := resumedModes()
+	modes := typedModes()
 	var requests []harness.Request
 	for _, mode := range modes {
 		requests = append(requests, streamRequest(id, mode, "0"))

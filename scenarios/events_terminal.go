@@ -74,6 +74,28 @@ func endsOnce(t *harness.T) {
 		cancel(t, id, object{})
 		t.Expect(requirements.R0194TerminalOnce, terminalOnce(wholeLog(t, id)))
 	}
+	if listed(t, waitsForEvent) {
+		waitingEndsOnce(t)
+	}
+}
+
+// waitingEndsOnce cancels a run that waits: what becomes of its interrupt must
+// not be told after the end. A run that does not wait is for other rows.
+func waitingEndsOnce(t *harness.T) {
+	r := create(t, object{"workflowId": waitsForEvent})
+	id := r.Text("runId")
+	if !r.Is(http.StatusCreated).OK || id == "" {
+		return
+	}
+	_, waits := awaitLogged(t, id, ofType("interrupt.requested", "node.suspended"), settle)
+	c := cancel(t, id, object{})
+	if !waits || !c.Is(http.StatusOK).OK {
+		return
+	}
+	if l := readLog(t, id, settle); l.terminal {
+		waitPast(t, id, highest(l.events), time.Now().Add(200*time.Millisecond))
+		t.Expect(requirements.R0194TerminalOnce, terminalOnce(wholeLog(t, id)))
+	}
 }
 
 // cancelledEndsOnce cancels a run whose work would end soon after, and looks

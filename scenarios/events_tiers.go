@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"wopcert/corpus"
 	"wopcert/harness"
+	"wopcert/harness/sse"
 	"wopcert/requirements"
 )
 
@@ -111,25 +114,36 @@ func furtherSamples(t *harness.T) []sample {
 			out = append(out, sample{id: r.Text("runId"), workflow: waitsForEvent})
 		}
 	}
+	var reading sync.WaitGroup
 	for i := range out {
-		out[i].log = readLog(t, out[i].id, 5*time.Second)
-		if !out[i].log.terminal {
-			cancel(t, out[i].id, object{})
-		}
+		reading.Go(func() {
+			out[i].log = readLog(t, out[i].id, 5*time.Second)
+			if !out[i].log.terminal {
+				cancel(t, out[i].id, object{})
+			}
+		})
 	}
+	reading.Wait()
 	return slices.DeleteFunc(out, func(s sample) bool { return !s.log.terminal || len(s.log.events) == 0 })
 }
 
 func tiersOfFinished(t *harness.T) {
-	for _, s := range append(samples(t), furtherSamples(t)...) {
-		updates := readMode(t, s.id, "updates")
-		t.Expect(requirements.EventsUpdatesTier, ofUpdatesTier(t.Corpus(), updates, s.log.events))
-		debug := readMode(t, s.id, "debug")
-		if unservedMode(debug) {
+	all := append(samples(t), furtherSamples(t)...)
+	updates, debug := make([]streamed, len(all)), make([]streamed, len(all))
+	var reading sync.WaitGroup // one after another they take a slow host too long
+	for i, s := range all {
+		reading.Go(func() {
+			updates[i], debug[i] = readMode(t, s.id, "updates"), readMode(t, s.id, "debug")
+		})
+	}
+	reading.Wait()
+	for i, s := range all {
+		t.Expect(requirements.EventsUpdatesTier, ofUpdatesTier(t.Corpus(), updates[i], s.log.events))
+		if unservedMode(debug[i]) {
 			t.Inapplicable(requirements.EventsDebugComplete, "the host does not serve the debug mode")
 			continue
 		}
-		t.Expect(requirements.EventsDebugComplete, wholeLogIn(debug, s.log.events))
+		t.Expect(requirements.EventsDebugComplete, wholeLogIn(debug[i], s.log.events))
 	}
 }
 
@@ -266,6 +280,15 @@ func transitions(c *corpus.Corpus, logged []object, after int64) (live, most int
 	return live, most
 }
 
+// frameID is the sequence that a frame names as its id, -1 for none.
+func frameID(f sse.Frame) int64 {
+	n, err := strconv.ParseInt(f.ID, 10, 64)
+	if err != nil || !f.HasID {
+		return -1
+	}
+	return n
+}
+
 func snapshotCount(s streamed, least, most int) harness.Check {
 	n := len(s.frames)
 	return harness.That(least <= n && n <= most, fmt.Sprintf("from %d to %d snapshots, one after each transition", least, most),
@@ -276,7 +299,7 @@ func snapshotCount(s streamed, least, most int) harness.Check {
 // run and nothing else, none older than the one before, and the last one of
 // the status the run ended in.
 func onlySnapshots(c *corpus.Corpus, s streamed, runID string, final any) harness.Check {
-	const expected = "state.snapshot frames with a valid RunSnapshot of the run, in order, the last one of the run as it ended"
+	const expected = "state.snapshot frames with a sequence as id and a valid RunSnapshot of the run, in order, the last one of the run as it ended"
 	if open := s.open.Is(http.StatusOK); !open.OK {
 		return open
 	}
@@ -291,6 +314,8 @@ func onlySnapshots(c *corpus.Corpus, s streamed, runID string, final any) harnes
 			return harness.That(false, expected, "frame %d with event %q", i, f.Event).At(s.open)
 		case err != nil:
 			return harness.That(false, expected, "frame %d with data that is no object: %v", i, err).At(s.open)
+		case !f.HasID || frameID(f) < 0:
+			return harness.That(false, expected, "frame %d with id %q, which is no sequence", i, f.ID).At(s.open)
 		case snapshot["runId"] != any(runID):
 			return harness.That(false, expected, "frame %d of run %v", i, snapshot["runId"]).At(s.open)
 		}
@@ -301,9 +326,7 @@ func onlySnapshots(c *corpus.Corpus, s streamed, runID string, final any) harnes
 	}
 	ids := []int64{}
 	for _, f := range s.frames {
-		if f.HasID {
-			ids = append(ids, frameSequence(f))
-		}
+		ids = append(ids, frameID(f))
 	}
 	return harness.All(
 		harness.That(slices.IsSorted(ids), "ids that never go back", "ids %v", ids),

@@ -118,7 +118,29 @@ func runResponses(t *harness.T) []heard {
 	if tag := read.Header.Get("ETag"); tag != "" {
 		out = append(out, heard{"conditional getRun", t.Do(harness.Request{Path: runPath(id, ""), Header: headerOf("If-None-Match", tag)})})
 	}
-	return out
+	out = append(out, controlResponses(t)...)
+	return append(out, refusalsOfOperations(t, id)...)
+}
+
+// controlResponses are what the operations that control a run answer, and the
+// list of runs where the host has one.
+func controlResponses(t *harness.T) []heard {
+	var out []heard
+	if t.Host().Discovery.Advertises("runList") {
+		out = append(out, heard{"listRuns", t.Do(harness.Request{Path: "/runs"})})
+	}
+	if liveBody(t) == nil {
+		return out
+	}
+	id, _ := executing(t, liveBody(t))
+	defer endRun(t, id)
+	return append(out,
+		heard{"resumeRun on an active run", act(t, id, "resume", object{})},
+		heard{"pauseRun", act(t, id, "pause", object{"drainPolicy": "immediate"})},
+		heard{"resumeRun", act(t, id, "resume", object{})},
+		heard{"bulkCancelRuns", bulkCancel(t, absentRun(id))},
+		heard{"cancelRun", cancel(t, id, object{})},
+	)
 }
 
 // noLegacyHeaders checks that a response carries none of the headers version 2

@@ -41,6 +41,12 @@ func idempotencyScope() harness.Scenario {
 				},
 			},
 			{
+				Name:      "one key for two runs",
+				Witnesses: []requirements.ID{requirements.IdempotencyKeyScopedToOperation},
+				Gates:     []harness.Gate{liveFixtures()},
+				Run:       keyOfTwoRuns,
+			},
+			{
 				Name:      "one key for two operations",
 				Witnesses: []requirements.ID{requirements.IdempotencyKeyScopedToOperation},
 				Gates:     []harness.Gate{liveFixtures()},
@@ -90,6 +96,8 @@ func operationsTwice(t *harness.T) {
 	id := startRun(t, liveBody(t))
 	defer endRun(t, id)
 	awaitLogged(t, id, func(e object) bool { return nodeOf(e) != "" }, settle) // a run that has not begun may not be pausable
+	early := keyed(t, runPath(id, ":resume"), object{})
+	refused := early()
 	for _, step := range []struct {
 		what, path, event string
 		body              object
@@ -108,10 +116,35 @@ func operationsTwice(t *harness.T) {
 			t.Abort("no %s within %s of an accepted %s", step.event, settle, step.what)
 		}
 		t.Expect(requirements.IdempotencyMutatingOperations, repeated(step.what, first, send()))
+		if step.event == "run.paused" && refused.Refuses("run_state_conflict").OK { // which was final, though a resume would be in place by now
+			t.Expect(requirements.IdempotencyMutatingOperations, repeated("a refused resumeRun", refused, early()))
+		}
 		l := wholeLog(t, id)
 		n := len(eventsOfType(l.events, step.event))
 		t.Expect(requirements.IdempotencyMutatingOperations, harness.That(n <= 1, "one "+step.event+" for one key", "%d", n).At(l.last))
 	}
+}
+
+// keyOfTwoRuns cancels two runs with one key. Whether the run belongs to the record or
+// to the request in it, the second run is not answered for with the first one.
+func keyOfTwoRuns(t *harness.T) {
+	key, runs := newIdempotencyKey(), []string{liveRun(t), liveRun(t)}
+	var answers []*harness.Response
+	for _, id := range runs {
+		defer endRun(t, id)
+		answers = append(answers, t.Do(harness.Request{Method: http.MethodPost, Path: runPath(id, "/cancel"), Body: object{}, Header: headerOf("Idempotency-Key", key)}))
+	}
+	first, second := answers[0], answers[1]
+	if !succeeded(first) {
+		t.Abort("no cancel to tell another one from: it was answered %s", answered(first))
+	}
+	if second.Refuses("idempotency_key_mismatch").OK {
+		t.Expect(requirements.IdempotencyKeyScopedToOperation, second.Refuses("idempotency_key_mismatch"))
+		return
+	}
+	t.Expect(requirements.IdempotencyKeyScopedToOperation, harness.All(
+		harness.That(succeeded(second) && second.Text("runId") == runs[1], "the cancel of another run carried out, or refused with 409 idempotency_key_mismatch",
+			"%s with runId %s", answered(second), show(second.Get("runId"))), unmarkedBeside(first, second)).At(second))
 }
 
 // keyOfTwoOperations creates a run and cancels it with the same key.
@@ -165,6 +198,15 @@ func keyOfTwoTenants(t *harness.T) {
 	r := createAs(t, harness.OtherTenant, body, "Idempotency-Key", key)
 	t.Expect(requirements.IdempotencyKeyTenantScope, harness.All(r.Is(http.StatusCreated), unmarkedBeside(theirs, r),
 		harness.That(tenantSegment(r.Text("runId")) == tenant, "a run of the tenant "+tenant, "runId %q", r.Text("runId"))).At(r))
+	// The record is the tenant's, whichever of its principals asks who may create and read the run.
+	for _, who := range []harness.Identity{harness.Approver, harness.Production} {
+		if !t.Has(who) || !t.Do(harness.Request{Path: runPath(mine.Text("runId"), ""), As: who}).Is(http.StatusOK).OK {
+			continue
+		}
+		if c := createAs(t, who, body); c.Is(http.StatusCreated).OK && tenantSegment(c.Text("runId")) == tenantSegment(mine.Text("runId")) {
+			t.Expect(requirements.IdempotencyKeyTenantScope, repeated("a create by another key of the tenant", mine, createAs(t, who, body, "Idempotency-Key", key)))
+		}
+	}
 }
 
 // refusalsForgotten sends what is refused, and then what is not, with one key.

@@ -31,6 +31,7 @@ func idGrammar() harness.Scenario {
 					for _, check := range snapshotIDs(t, r) {
 						t.Expect(requirements.R0170IdGrammarSnapshot, check.At(r))
 					}
+					t.Expect(requirements.R0170IdGrammarSnapshot, claimedTenant(t, tenantSegment(made.Text("runId"))))
 				},
 			},
 			{
@@ -59,6 +60,19 @@ func idGrammar() harness.Scenario {
 			},
 		},
 	}
+}
+
+// claimedTenant creates a run whose body names another tenant. Whether a host refuses
+// that or goes by the credential alone is its own affair; a run in a tenant that is not
+// the caller's is not.
+func claimedTenant(t *harness.T, own string) harness.Check {
+	claimed := "no-such-tenant"
+	if t.Has(harness.OtherTenant) {
+		claimed = tenantSegment(startRunAs(t, harness.OtherTenant, endingBody(t)))
+	}
+	r := create(t, with(endingBody(t), "tenantId", claimed))
+	return harness.That(!r.Is(http.StatusCreated).OK || tenantSegment(r.Text("runId")) == own,
+		"a create whose body names another tenant refused, or a run of the tenant "+own, "%s with runId %q", answered(r), r.Text("runId")).At(r)
 }
 
 // bareRunID asks for a run by its opaque segment alone.
@@ -93,28 +107,62 @@ func tenantBinding(t *harness.T) {
 		return
 	}
 	absent := tenantSegment(theirs) + "/" + newOpaque()
-	for _, ask := range []struct {
-		what   string
-		method string
-		rest   string
-	}{
-		{"getRun", http.MethodGet, ""},
-		{"pollRunEvents", http.MethodGet, "/events/poll?timeout=1"},
-		{"cancelRun", http.MethodPost, "/cancel"},
-	} {
-		send := func(id string) *harness.Response {
-			r := harness.Request{Method: ask.method, Path: runPath(id, ask.rest)}
-			if ask.method == http.MethodPost {
-				r.Body, r.Header = object{}, headerOf("Idempotency-Key", newIdempotencyKey())
-			}
-			return t.Do(r)
+	asks := ofForeignRun(t)
+	answers := atOnce(3*len(asks), func(i int) *harness.Response {
+		ask, id := asks[i/3], []string{theirs, theirs, absent}[i%3]
+		r := harness.Request{Method: ask.method, Path: runPath(id, ask.rest)}
+		if ask.method == http.MethodPost {
+			r.Body, r.Header = ask.body, headerOf("Idempotency-Key", newIdempotencyKey())
 		}
-		held, again, missing := send(theirs), send(theirs), send(absent)
+		if ask.what == "streamRunEvents" {
+			s := t.Stream(r)
+			s.Close()
+			return s.Response
+		}
+		return t.Do(r)
+	})
+	for i, ask := range asks {
+		held, again, missing := answers[3*i], answers[3*i+1], answers[3*i+2]
 		check := held.Refuses("id_tenant_mismatch")
 		check.Observed = ask.what + ": " + check.Observed
 		t.Expect(requirements.R0170IdGrammarTenantBinding, check)
 		t.Expect(requirements.R0170IdGrammarTenantBinding, sameRefusal(ask.what, held, again, theirs, missing, absent))
 	}
+}
+
+// foreignAsk is a request about a run of another tenant.
+type foreignAsk struct {
+	what, method, rest string
+	body               any
+}
+
+// ofForeignRun are requests of the operations that name a run in their path, as
+// far as the host has them.
+func ofForeignRun(t *harness.T) []foreignAsk {
+	out := []foreignAsk{
+		{"getRun", http.MethodGet, "", nil},
+		{"pollRunEvents", http.MethodGet, "/events/poll?timeout=1", nil},
+		{"streamRunEvents", http.MethodGet, "/events", nil},
+		{"cancelRun", http.MethodPost, "/cancel", object{}},
+		{"pauseRun", http.MethodPost, ":pause", object{}},
+		{"resumeRun", http.MethodPost, ":resume", object{}},
+		{"getArtifact", http.MethodGet, "/artifacts/" + newOpaque(), nil},
+	}
+	signal := object{"signal": object{"kind": "flag"}}
+	for _, gated := range []foreignAsk{
+		{"forkRun", http.MethodPost, ":fork", object{"mode": "replay"}},
+		{"getRunAncestry", http.MethodGet, "/ancestry", nil},
+		{"createAnnotation", http.MethodPost, "/annotations", signal},
+		{"listAnnotations", http.MethodGet, "/annotations", nil},
+		{"getEvalSummary", http.MethodGet, "/eval-summary", nil},
+		{"getRunCompensation", http.MethodGet, "/compensation", nil},
+		{"getRunEffects", http.MethodGet, "/effects", nil},
+	} {
+		if op, ok := t.Corpus().Operation(gated.what); ok && gateOpen(t.Host().Discovery, op.Gate) {
+			out = append(out, gated)
+		}
+	}
+	return out
 }
 
 // boundIDPathProjection: identity.md §5, on ids as path segments.

@@ -82,9 +82,12 @@ func interruptApproval() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.InterruptQuorumHolds},
 				Gates:     []harness.Gate{optIn(gateOfChoice), harness.NeedsCredential(harness.Approver)},
 				Run: func(t *harness.T) {
-					p := suspend(t, gateOf(object{"requiredApprovals": 2}))
-					defer endRun(t, p.run)
-					quorum(t, p, "accept", harness.Primary, harness.Approver)
+					// Who may not bypass a quorum counts the same where others may.
+					for _, members := range []object{{"requiredApprovals": 2}, {"requiredApprovals": 2, "overrideBypassesQuorum": true}} {
+						p := suspend(t, gateOf(members))
+						defer endRun(t, p.run)
+						quorum(t, p, "accept", harness.Primary, harness.Approver)
+					}
 				},
 			},
 			{
@@ -102,6 +105,22 @@ func interruptApproval() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.InterruptSingleVeto},
 				Gates:     []harness.Gate{optIn(gateOfChoice)},
 				Run:       singleVeto,
+			},
+			{
+				Name:      "one reject after an accept",
+				Witnesses: []requirements.ID{requirements.InterruptSingleVeto},
+				Gates:     []harness.Gate{optIn(gateOfChoice), harness.NeedsCredential(harness.Approver)},
+				Run: func(t *harness.T) {
+					p := suspend(t, gateOf(object{"requiredApprovals": 2}))
+					defer endRun(t, p.run)
+					mustResolve(t, harness.Primary, p, decide("accept"))
+					if check := stillPending(t, p); !check.OK {
+						t.Abort("one accept of two ends the gate, so that no reject can: %s", check.Observed)
+					}
+					mustResolve(t, harness.Approver, p, decide("reject"))
+					awaitStatus(t, p.run, func(s string) bool { return !isWaiting(s) }, settle/4)
+					t.Expect(requirements.InterruptSingleVeto, rejectedNow(t, p))
+				},
 			},
 			{
 				Name:      "two rejects of three",
@@ -131,9 +150,17 @@ func onlyOffered(t *harness.T, body object, offered object, others ...object) {
 	awaitResolved(t, p)
 }
 
-// quorum lets principals accept in turn: the gate holds until the last.
+// quorum lets principals accept in turn: the gate holds until the last. Before
+// that the first accepts once more, which is no further approval, however it is
+// answered.
 func quorum(t *harness.T, p pending, action string, voters ...harness.Identity) {
 	for i, who := range voters {
+		if i == len(voters)-1 {
+			resolveAs(t, voters[0], p, decide(action))
+			if !t.Expect(requirements.InterruptQuorumHolds, stillPending(t, p)) {
+				return
+			}
+		}
 		mustResolve(t, who, p, decide(action))
 		if i < len(voters)-1 && !t.Expect(requirements.InterruptQuorumHolds, stillPending(t, p)) {
 			return

@@ -38,8 +38,35 @@ func approverEnforced() harness.Scenario {
 					mustResolve(t, harness.Primary, p, decide("accept"))
 				},
 			},
+			{
+				Name:      "the bearer of a token at a gate of nobody's",
+				Witnesses: []requirements.ID{requirements.R0173ApproverEnforced},
+				Gates:     []harness.Gate{optIn(gateOfChoice), delivers(), harness.NeedsReceiver()},
+				Run:       bearerRefused,
+			},
 		},
 	}
+}
+
+// bearerRefused resolves by token at a gate that lists only a principal who
+// does not exist: whoever the token was made for is not on the list. A host
+// may as well hand out no token to resolve with there.
+func bearerRefused(t *harness.T) {
+	nobody := newTag()
+	e := t.Endpoint(nil)
+	p := suspend(t, with(gateOf(object{"approversList": []any{nobody}}), "callbackUrl", e.URL()))
+	defer endRun(t, p.run)
+	tokens := slices.DeleteFunc(awaitTokens(t, e, settle/2), resumeToken.inspects)
+	if len(tokens) == 0 {
+		t.Inapplicable(requirements.R0173ApproverEnforced, "the host hands out no token to resolve with at a gate that lists nobody there is")
+		return
+	}
+	for _, tok := range tokens {
+		for _, value := range []object{decide("accept"), decide("accept", "decidedBy", nobody), decide("reject")} {
+			t.Expect(requirements.R0173ApproverEnforced, refusedIneligible(t, "a resolve by token with "+show(value)+" at a gate that lists nobody there is", resolveBy(t, tok.raw, value)))
+		}
+	}
+	t.Expect(requirements.R0173ApproverEnforced, stillPending(t, p))
 }
 
 // unlistedRefused uses the primary key at gates that name others. That the key
@@ -59,12 +86,16 @@ func unlistedRefused(t *harness.T) {
 	for _, body := range bodies {
 		p := suspend(t, body)
 		defer endRun(t, p.run)
-		if names, _ := stringList(harness.Get(p.payload(), "data", "approversList")); len(names) == 0 {
+		names, _ := stringList(harness.Get(p.payload(), "data", "approversList"))
+		if len(names) == 0 {
 			t.Abort("the gate of %v has no approversList", body["workflowId"])
 		}
 		for _, action := range []string{"accept", "reject"} {
 			t.Expect(requirements.R0173ApproverEnforced, refusedIneligible(t, "an "+action+" by a key whose principal is not listed", resolve(t, p, decide(action))))
 		}
+		// What a caller says of who decided is a text, and no credential.
+		t.Expect(requirements.R0173ApproverEnforced, refusedIneligible(t, "an accept by such a key that names a listed principal in decidedBy",
+			resolve(t, p, decide("accept", "decidedBy", names[0]))))
 		t.Expect(requirements.R0173ApproverEnforced, stillPending(t, p))
 	}
 }

@@ -33,9 +33,13 @@ func callbackURLGuarded() harness.Scenario {
 func guardedURLs() []string {
 	return []string{
 		"http://wopcert.example/callback", "https://localhost/callback", "https://127.0.0.1/callback", "https://127.8.9.10:8443/callback", "https://[::1]/callback",
-		"https://10.0.0.1/callback", "https://172.16.0.1/callback", "https://192.168.0.1/callback", "https://169.254.169.254/latest/meta-data",
+		"https://LOCALHOST:8443/callback", "https://localhost./callback", "https://[0:0:0:0:0:0:0:1]/callback",
+		"https://10.0.0.1/callback", "https://10.255.255.254/callback", "https://172.16.0.1/callback", "https://172.31.255.254/callback",
+		"https://192.168.0.1/callback", "https://169.254.0.1/callback", "https://169.254.169.254/latest/meta-data",
+		"https://metadata.google.internal/computeMetadata", "https://METADATA.google.internal./callback",
 		"https://[::ffff:127.0.0.1]/callback", "https://[::ffff:7f00:1]/callback", "https://[::ffff:a9fe:a9fe]/callback", "https://[::ffff:10.0.0.1]/callback",
-		"https://[fe80::1]/callback", "https://[fd00::1]/callback",
+		"https://[0000:0000:0000:0000:0000:ffff:c0a8:0001]/callback", "https://[fe80::1]/callback", "https://[febf::1]/callback",
+		"https://[fd00::1]/callback", "https://[fc00::1]/callback",
 	}
 }
 

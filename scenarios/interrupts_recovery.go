@@ -42,7 +42,7 @@ func askedOnceOverRestart(t *harness.T) {
 		mustResolve(t, harness.Primary, left, value)
 		awaitResolved(t, left)
 	}
-	o := t.KillHost(t.Lifeline(runPath(p.run, "/events")))
+	o := t.KillHost(func() *harness.Stream { return t.Lifeline(runPath(p.run, "/events")) })
 	if !t.Expect(requirements.InterruptAskedOnceOverRestart, back(o)) {
 		return
 	}

@@ -11,6 +11,10 @@ import (
 // waitsWithOneKey is the fixture with two nodes that interrupt under one key.
 const waitsWithOneKey = "wopcert-interrupt-same-key"
 
+// rejectLoops is the published workflow whose gate is come to again after a
+// reject. Hosts that run no loops do not hold it.
+const rejectLoops = "conformance-approval-reject-loopback"
+
 // interruptReentry covers what an interrupt is resolved with and how often it
 // is raised (interrupt.md, "Re-entry and resume values").
 func interruptReentry() harness.Scenario {
@@ -52,6 +56,12 @@ func interruptReentry() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.InterruptKeyOnce},
 				Gates:     []harness.Gate{optIn(waitsWithOneKey)},
 				Run:       keyShared,
+			},
+			{
+				Name:      "a gate that is come to again asks again",
+				Witnesses: []requirements.ID{requirements.InterruptKeyOnce},
+				Gates:     []harness.Gate{optIn(rejectLoops)},
+				Run:       askedAnew,
 			},
 			{
 				Name:      "the node goes on with what it was given",
@@ -140,6 +150,28 @@ func keyShared(t *harness.T) {
 		"status %q after %s", get(t, p.run).Text("status"), settle))
 }
 
+// askedAnew rejects at a gate that a loop leads back to: what it asks then is
+// another interrupt, under another key, and not answered by the first decision.
+func askedAnew(t *harness.T) {
+	p := suspend(t, object{"workflowId": rejectLoops, "configurable": object{"version": 1, "run": object{"recursionLimit": 20}}})
+	defer endRun(t, p.run)
+	mustResolve(t, harness.Primary, p, decide("reject"))
+	second, _ := awaitLogged(t, p.run, func(e object) bool {
+		return e["type"] == "interrupt.requested" && seqOf(e) > seqOf(p.requested) || isTerminalType(e["type"])
+	}, settle)
+	status := awaitStatus(t, p.run, func(s string) bool { return isWaiting(s) || endedStatus(s) }, settle/5)
+	if !t.Expect(requirements.InterruptKeyOnce, harness.That(second != nil && second["type"] == "interrupt.requested" && isWaiting(status),
+		"a second interrupt.requested, and a run that waits", "%s and status %q after the reject", labelOf(second), status)) {
+		return
+	}
+	l := wholeLog(t, p.run)
+	t.Expect(requirements.InterruptKeyOnce, keysDiffer(l.events).At(l.last))
+	r := resolve(t, p, decide("accept"))
+	if t.Expect(requirements.InterruptKeyOnce, harness.That(succeeded(r), "2xx for a decision on the second interrupt", "%s", answered(r)).At(r)) {
+		t.Expect(requirements.InterruptKeyOnce, endsCompleted(t, p))
+	}
+}
+
 func valueReturned(t *harness.T) {
 	for _, value := range []any{object{"n": 7, "odd": oddData()}, []any{"a", 2}, "grün", false, nil} {
 		p := suspend(t, askOf("custom", object{"customKind": "wopcert.value"}))
@@ -196,4 +228,9 @@ func deadlineEnds(t *harness.T) {
 	l := wholeLog(t, p.run)
 	accepted := slices.ContainsFunc(resolvedAt(l.events, p.node), func(e object) bool { return harness.Get(e, "payload", "action") == any("accept") })
 	t.Expect(requirements.InterruptDeadlineEnds, harness.That(!accepted, "no accept in the log", "an interrupt.resolved with the action accept").At(l.last))
+	granted := slices.ContainsFunc(l.events, func(e object) bool {
+		decision, _ := harness.Get(e, "payload", "decision").(string)
+		return e["type"] == "approval.granted" || e["type"] == "interrupt.resolved" && (decision == "granted" || decision == "overridden")
+	})
+	t.Expect(requirements.InterruptDeadlineEnds, harness.That(!granted, "nothing granted that nobody approved", "a decision that grants it").At(l.last))
 }

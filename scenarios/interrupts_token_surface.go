@@ -37,14 +37,14 @@ func interruptTokenSurface() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.InterruptTokenInspects},
 				Gates:     []harness.Gate{delivers(), harness.NeedsReceiver()},
 				Run: func(t *harness.T) {
-					n := notified(t, object{"workflowId": approves})
-					defer endRun(t, n.run)
-					for range 2 {
-						r := inspect(t, n.mustToken().raw)
-						t.Expect(requirements.InterruptTokenInspects, harness.All(r.Is(http.StatusOK), r.Valid("suspend-request"),
-							same("InterruptPayload", n.requested["payload"], r.JSON())).At(r))
+					bodies := []object{{"workflowId": approves}}
+					if listed(t, waitsForAny) { // an interrupt with every member there is
+						bodies = append(bodies, askOf("external-event", object{"eventType": "wopcert.inspected", "correlation": object{"order": 7}},
+							"key", "wopcert:inspected", "timeoutMs", 600_000, "resumeSchema", object{"type": "object", "required": []any{"sum"}}))
 					}
-					t.Expect(requirements.InterruptTokenInspects, stillPending(t, n.pending))
+					for _, body := range bodies {
+						inspectedTwice(t, notified(t, body))
+					}
 				},
 			},
 			{
@@ -55,15 +55,32 @@ func interruptTokenSurface() harness.Scenario {
 					n := notified(t, object{"workflowId": approves})
 					defer endRun(t, n.run)
 					inspect(t, n.mustToken().raw)
-					r := resolveBy(t, n.mustToken().raw, decide("accept"))
-					if !t.Expect(requirements.InterruptTokenResolves, r.Is(http.StatusOK)) {
-						return
+					if resolvedByToken(t, n, decide("accept")) {
+						t.Expect(requirements.InterruptTokenResolves, endsCompleted(t, n.pending))
 					}
-					t.Expect(requirements.InterruptTokenResolves, endsCompleted(t, n.pending))
-					l := wholeLog(t, n.run)
-					resolved := resolvedAt(l.events, n.node)
-					t.Expect(requirements.InterruptTokenResolves, harness.That(len(resolved) == 1 && tookAction(resolved[0], "accept"),
-						"one interrupt.resolved for the accept", "%d", len(resolved)).At(l.last))
+				},
+			},
+			{
+				Name:      "a refine and an edit-accept by token",
+				Witnesses: []requirements.ID{requirements.InterruptTokenResolves, requirements.InterruptTokenResolveChecked},
+				Gates:     []harness.Gate{delivers(), harness.NeedsReceiver(), harness.NeedsFixture(approvesRefining, approvesEdit)},
+				Run: func(t *harness.T) {
+					for _, x := range []struct {
+						fixture        string
+						without, whole object
+					}{
+						{approvesRefining, decide("refine"), decide("refine", "refineFeedback", object{"scope": "whole", "text": "Shorter."})},
+						{approvesEdit, decide("edit-accept"), decide("edit-accept", "editedArtifactData", object{"n": 1, "none": nil})},
+					} {
+						if !listed(t, x.fixture) {
+							continue
+						}
+						n := notified(t, object{"workflowId": x.fixture})
+						defer endRun(t, n.run)
+						t.Expect(requirements.InterruptTokenResolveChecked, refusedAsInvalid("the value "+show(x.without), resolveBy(t, n.mustToken().raw, x.without)))
+						t.Expect(requirements.InterruptTokenResolveChecked, stillPending(t, n.pending))
+						resolvedByToken(t, n, x.whole)
+					}
 				},
 			},
 			{
@@ -102,6 +119,7 @@ func interruptTokenSurface() harness.Scenario {
 					}
 					awaitEnd(t, n.run, settle)
 					t.Expect(requirements.InterruptTokenResolveIdempotent, repeated("the resolve by token", first, send(nil)))
+					t.Expect(requirements.InterruptTokenResolveIdempotent, send(object{"resumeValue": decide("reject")}).Refuses("idempotency_key_mismatch"))
 					l := wholeLog(t, n.run)
 					got := len(resolvedAt(l.events, n.node))
 					t.Expect(requirements.InterruptTokenResolveIdempotent, harness.That(got == 1, "one interrupt.resolved for one key", "%d", got).At(l.last))
@@ -167,4 +185,41 @@ func raceAcrossSurfaces(t *harness.T) {
 		got := len(resolvedAt(l.events, n.node))
 		t.Expect(requirements.InterruptOneWinnerAcrossSurfaces, harness.That(got == 1 && slices.ContainsFunc(answers, succeeded), "one interrupt.resolved after a race", "%d", got).At(l.last))
 	}
+}
+
+// resolvedByToken resolves an approval by token and checks that the log holds
+// what it would after a run-scoped resolve.
+func resolvedByToken(t *harness.T, n notice, value object) bool {
+	r := resolveBy(t, n.mustToken().raw, value)
+	if !t.Expect(requirements.InterruptTokenResolves, r.Is(http.StatusOK)) {
+		return false
+	}
+	awaitLogged(t, n.run, ofType("interrupt.resolved"), settle)
+	l := wholeLog(t, n.run)
+	if !t.Expect(requirements.InterruptTokenResolves, recordsResolve(t, n.pending, value, l).At(l.last)) {
+		return false
+	}
+	resolved := resolvedAt(l.events, n.node)
+	if len(resolved) != 1 {
+		return false
+	}
+	checks := []harness.Check{harness.Equal("action of interrupt.resolved", value["action"], harness.Get(resolved[0], "payload", "action"))}
+	for _, name := range []string{"refineFeedback", "editedArtifactData"} {
+		if given, has := value[name]; has {
+			checks = append(checks, same(name+" of interrupt.resolved", given, harness.Get(resolved[0], "payload", name)))
+		}
+	}
+	return t.Expect(requirements.InterruptTokenResolves, harness.All(checks...).At(l.last))
+}
+
+// inspectedTwice expects the interrupt of a token as it was requested, which inspection
+// leaves as it is.
+func inspectedTwice(t *harness.T, n notice) {
+	defer endRun(t, n.run)
+	for range 2 {
+		r := inspect(t, n.mustToken().raw)
+		t.Expect(requirements.InterruptTokenInspects, harness.All(r.Is(http.StatusOK), r.Valid("suspend-request"),
+			same("InterruptPayload", n.requested["payload"], r.JSON())).At(r))
+	}
+	t.Expect(requirements.InterruptTokenInspects, stillPending(t, n.pending))
 }

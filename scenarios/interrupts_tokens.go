@@ -245,12 +245,15 @@ func tamperedRefused(t *harness.T) {
 	mustWork(t, tok)
 	mustWork(t, foreign)
 	cases := map[string]string{
-		"another character in the MAC":     tok.with(tok.alg, tok.kid, tok.payload, flipped(tok.mac, 3)),
-		"a MAC cut short":                  tok.with(tok.alg, tok.kid, tok.payload, tok.mac[:len(tok.mac)/2]),
-		"the MAC of another token":         tok.with(tok.alg, tok.kid, tok.payload, foreign.mac),
-		"the payload of another token":     tok.with(tok.alg, tok.kid, foreign.payload, tok.mac),
-		"another character in the payload": tok.with(tok.alg, tok.kid, flipped(tok.payload, len(tok.payload)/2), tok.mac),
-		"a MAC of zeros":                   tok.with(tok.alg, tok.kid, tok.payload, base64.RawURLEncoding.EncodeToString(make([]byte, 32))),
+		"another character in the MAC":      tok.with(tok.alg, tok.kid, tok.payload, flipped(tok.mac, 3)),
+		"another character late in the MAC": tok.with(tok.alg, tok.kid, tok.payload, flipped(tok.mac, max(len(tok.mac)-6, 0))),
+		"a MAC cut short":                   tok.with(tok.alg, tok.kid, tok.payload, tok.mac[:len(tok.mac)/2]),
+		"a MAC with more after it":          tok.with(tok.alg, tok.kid, tok.payload, tok.mac+"AAAA"),
+		"an empty MAC":                      tok.with(tok.alg, tok.kid, tok.payload, ""),
+		"the MAC of another token":          tok.with(tok.alg, tok.kid, tok.payload, foreign.mac),
+		"the payload of another token":      tok.with(tok.alg, tok.kid, foreign.payload, tok.mac),
+		"another character in the payload":  tok.with(tok.alg, tok.kid, flipped(tok.payload, len(tok.payload)/2), tok.mac),
+		"a MAC of zeros":                    tok.with(tok.alg, tok.kid, tok.payload, base64.RawURLEncoding.EncodeToString(make([]byte, 32))),
 	}
 	if later, ok := tok.claiming("expiresAt", postponed(tok)); ok {
 		cases["a later expiresAt under the same MAC"] = later

@@ -120,19 +120,49 @@ func versionHeaderHonored() harness.Scenario {
 func wellKnownOneResource() harness.Scenario {
 	return harness.Scenario{
 		ID:       "v2-well-known-one-resource",
-		Title:    "The well-known resource has a representation of its own under major 2",
+		Title:    "One well-known resource answers whoever asks, and names every version",
 		Document: "capabilities.md",
 		Section:  "1. One well-known resource",
-		Tests: []harness.Test{{
-			Name:      "the major 2 representation",
-			Public:    true,
-			Witnesses: []requirements.ID{requirements.R0176WellKnownOneResourceV2Representation},
-			Run: func(t *harness.T) {
-				r := readWellKnown(t, "2")
-				t.Expect(requirements.R0176WellKnownOneResourceV2Representation, majorTwoDocument(r))
+		Tests: []harness.Test{
+			{
+				Name:      "the major 2 representation",
+				Public:    true,
+				Witnesses: []requirements.ID{requirements.R0176WellKnownOneResourceV2Representation},
+				Run: func(t *harness.T) {
+					r := readWellKnown(t, "2")
+					t.Expect(requirements.R0176WellKnownOneResourceV2Representation, majorTwoDocument(r))
+				},
 			},
-		}},
+			{
+				Name:      "one address for every version",
+				Public:    true,
+				Witnesses: []requirements.ID{requirements.R0176WellKnownOneResource},
+				Run: func(t *harness.T) {
+					d := t.Host().Discovery
+					if len(d.Versions()) == 0 {
+						t.Abort("protocolVersions lists no version to ask for")
+					}
+					for _, version := range append([]string{harness.NoVersion}, d.Versions()...) {
+						t.Expect(requirements.R0176WellKnownOneResource, namesAll(version, readWellKnown(t, version), d))
+					}
+				},
+			},
+		},
 	}
+}
+
+// namesAll checks that a representation names the versions the host lists: one
+// fetch answers in the version that was asked for and names the others.
+func namesAll(version string, r *harness.Response, d *harness.Discovery) harness.Check {
+	asked := "OpenWOP-Version: " + version
+	if version == harness.NoVersion {
+		asked = "a request without OpenWOP-Version"
+	}
+	want := slices.Sorted(slices.Values(d.Versions()))
+	expected := fmt.Sprintf("200 with protocolVersions %v and preferredVersion %s for %s", want, d.Preferred(), asked)
+	got, _ := stringList(r.Get("protocolVersions"))
+	ok := r.Is(200).OK && slices.Equal(want, slices.Sorted(slices.Values(got))) && r.Text("preferredVersion") == d.Preferred()
+	return harness.That(ok, expected, "%s with protocolVersions %s and preferredVersion %s", answered(r), show(r.Get("protocolVersions")), show(r.Get("preferredVersion"))).At(r)
 }
 
 // majorTwoDocument checks that a response is the representation of major 2.

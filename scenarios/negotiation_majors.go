@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"wopcert/harness"
 	"wopcert/requirements"
@@ -111,6 +112,28 @@ func unlistedMajorRefused(t *harness.T) {
 		r := ask(version)
 		t.Expect(requirements.R0172DualStackNegotiationUnlistedMajor, refusesMajor(r, d))
 	}
+	if t.Has(harness.Primary) { // without a key, what refuses first is open
+		unlistedMajorOfRuns(t, version)
+	}
+}
+
+// unlistedMajorOfRuns asks operations of runs for a major the host does not
+// list. They need no run to be there, and a create makes none.
+func unlistedMajorOfRuns(t *harness.T, version string) {
+	d := t.Host().Discovery
+	absent := "wopcert/" + newOpaque()
+	body, tag := tagged(object{"workflowId": noop})
+	for _, r := range []harness.Request{
+		{Path: runPath(absent, "")},
+		{Path: runPath(absent, "/events/poll"), Query: url.Values{"timeout": {"1"}}},
+		{Path: runPath(absent, "/events")},
+		{Method: http.MethodPost, Path: runPath(absent, "/cancel"), Body: object{}},
+		{Method: http.MethodPost, Path: "/runs", Body: body, Header: headerOf("Idempotency-Key", newIdempotencyKey())},
+	} {
+		r.Version = version
+		t.Expect(requirements.R0172DualStackNegotiationUnlistedMajor, refusesMajor(t.Do(r), d))
+	}
+	t.Expect(requirements.R0172DualStackNegotiationUnlistedMajor, noRunTagged(t, harness.Primary, tag))
 }
 
 // refusesMajor checks the refusal of an unlisted major and the list it echoes,

@@ -159,6 +159,8 @@ func established() []requirements.ID {
 		requirements.R0169ProfilesDerivedOnlyNoRootProfiles,
 		// The document is the major 2 one, and is JSON.
 		requirements.R0176WellKnownOneResourceV2Representation,
+		// It is the same whatever version is asked for.
+		requirements.R0176WellKnownOneResource,
 	}
 }
 

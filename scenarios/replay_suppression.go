@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"wopcert/harness"
@@ -40,6 +41,12 @@ func replaySuppression() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.ReplayRecordedOutcome, requirements.ReplayEffectNotSentAgain},
 				Gates:     []harness.Gate{optIn(httpEffect), harness.NeedsReceiver()},
 				Run:       outcomesOfProvider,
+			},
+			{
+				Name:      "an effect that was under way when its run was cancelled",
+				Witnesses: []requirements.ID{requirements.ReplaySourceMissing, requirements.ReplayEffectNotSentAgain},
+				Gates:     []harness.Gate{optIn(httpEffect), harness.NeedsReceiver()},
+				Run:       outcomeCutOff,
 			},
 			{
 				Name:      "a node that executes twice",
@@ -151,6 +158,15 @@ func outcomeTaken(t *harness.T, body object, node string) (source string, l log)
 			t.Abort("the replay from %d has not come to node %s after %s", at, node, settle)
 		}
 		t.Expect(requirements.ReplayRecordedOutcome, outcomeIs(fmt.Sprintf("the replay from %d", at), want[0], got).At(forked.last))
+		if !forked.terminal || len(got) == 0 {
+			continue
+		}
+		// A replay is a source like any other: its log has the outcome it took.
+		grandchild := forkedFrom(t, child, "replay", 0)
+		defer endRun(t, grandchild)
+		again := readLog(t, grandchild, settle)
+		t.Expect(requirements.ReplayRecordedOutcome, outcomeIs(fmt.Sprintf("the replay of the replay from %d", at), want[0],
+			outcomesOf(again.events, node)).At(again.last))
 	}
 	return source, l
 }
@@ -197,6 +213,45 @@ func outcomesOfProvider(t *harness.T) {
 			t.Expect(requirements.ReplayEffectNotSentAgain, noMoreSent(t, e, sent, "the replay "+child))
 		}
 	}
+}
+
+// outcomeCutOff replays a run whose effect reached its provider, and that was
+// cancelled before the answer: the source has no outcome to take, and the
+// provider is not asked again for one.
+func outcomeCutOff(t *harness.T) {
+	answers := make(chan struct{})
+	release := sync.OnceFunc(func() { close(answers) })
+	defer release()
+	e := t.Endpoint(func(receiver.Attempt) receiver.Answer {
+		select {
+		case <-answers:
+		case <-t.Context().Done():
+		}
+		return done()
+	})
+	source := startRun(t, object{"workflowId": httpEffect, "inputs": object{"url": e.URL()}})
+	defer endRun(t, source)
+	if !wasCalled(t, e, settle) {
+		t.Abort("nothing of a run of %s reached the provider", httpEffect)
+	}
+	if r := cancel(t, source, object{}); !r.Is(http.StatusOK).OK {
+		t.Abort("no cancelled run to replay: cancelRun gave %s", answered(r))
+	}
+	release()
+	l := readLog(t, source, settle)
+	if !l.terminal {
+		t.Abort("no cancelled run to replay: it has status %q after its cancel", l.status)
+	}
+	if len(outcomesOf(l.events, "effect")) > 0 {
+		const fact = "the host lets an effect come to its outcome that is under way when its run is cancelled"
+		t.Inapplicable(requirements.ReplaySourceMissing, fact)
+		t.Inapplicable(requirements.ReplayEffectNotSentAgain, fact)
+		return
+	}
+	sent := e.Count()
+	child, forked := replayed(t, source, 0)
+	t.Expect(requirements.ReplaySourceMissing, failedClosed("effect", outcomesOf(forked.events, "effect")).At(forked.last))
+	t.Expect(requirements.ReplayEffectNotSentAgain, noMoreSent(t, e, sent, "the replay "+child))
 }
 
 // noMoreSent checks that no more reached an endpoint than before. What another run

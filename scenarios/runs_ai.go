@@ -22,6 +22,12 @@ func aiOptions() harness.Scenario {
 					body, tag := tagged(withAI(endingBody(t), object{"provider": "wopcert-no-such-provider"}))
 					t.Expect(requirements.RunsProviderUnlistedRefused, create(t, body).Refuses("validation_error"))
 					t.Expect(requirements.RunsProviderUnlistedRefused, noRunTagged(t, harness.Primary, tag))
+					// A listed one may be refused for other reasons, as for want of a key.
+					for _, provider := range firstOf(2, providers(t.Host().Discovery)) {
+						r := create(t, withAI(endingBody(t), object{"provider": provider}))
+						t.Expect(requirements.RunsProviderUnlistedRefused, harness.That(r.Err == nil && !r.Refuses("validation_error").OK,
+							"a provider of aiProviders.providers not refused as one that is not", "the provider %s was answered %s", provider, answered(r)).At(r))
+					}
 				},
 			},
 			{

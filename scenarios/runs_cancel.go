@@ -49,6 +49,22 @@ func cancelActive(t *harness.T) {
 	snapshot := get(t, id)
 	t.Expect(requirements.R0170RunCancel, harness.Equal("status after the cancel", any("cancelled"), snapshot.Get("status")).At(snapshot))
 	t.Expect(requirements.R0170RunCancel, cancel(t, id, object{}).Refuses("run_terminal"))
+	if listed(t, waitsForEvent) {
+		cancelWaiting(t)
+	}
+}
+
+// cancelWaiting cancels a run that waits for something outside: it is active, too.
+func cancelWaiting(t *harness.T) {
+	id := startRun(t, object{"workflowId": waitsForEvent})
+	if awaitStatus(t, id, func(s string) bool { return isWaiting(s) || endedStatus(s) }, settle); !isWaiting(get(t, id).Text("status")) {
+		return // what it waits for, and as what, is a requirement of its own
+	}
+	r := cancel(t, id, object{})
+	if t.Expect(requirements.R0170RunCancel, harness.All(names(r, id), harness.OneOf("status", r.Text("status"), "cancelling", "cancelled").At(r))) {
+		l := readLog(t, id, settle)
+		t.Expect(requirements.R0170RunCancel, logHolds(l, "run.cancelled"))
+	}
 }
 
 // logHolds checks that a log has an event of a type.

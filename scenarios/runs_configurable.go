@@ -66,8 +66,19 @@ func needConfigurable(t *harness.T) {
 	}
 }
 
+// refusesConfigurable checks that a configurable is refused and no run made.
+func refusesConfigurable(t *harness.T, configurable any) harness.Check {
+	check := refusedCreate(t, with(endingBody(t), "configurable", configurable), "validation_error")
+	check.Observed += " for the configurable " + show(configurable)
+	return check
+}
+
 func configurableVersion(t *harness.T) {
-	for _, configurable := range []object{{"version": 1}, validConfigurable()} {
+	for _, configurable := range []object{
+		{"version": 1}, validConfigurable(),
+		{"version": 1, "ai": object{"temperature": 0, "reasoningVerbosity": "none"}},
+		{"version": 1, "ai": object{"temperature": 2, "reasoningVerbosity": "full"}},
+	} {
 		r := configured(t, configurable)
 		if !t.Expect(requirements.R0171ConfigurableClosedSchema, r.Is(http.StatusCreated)) {
 			continue
@@ -83,9 +94,12 @@ func configurableVersion(t *harness.T) {
 		object{"version": 2},
 		object{"version": "1"},
 		object{"version": 1, "ai": "fast"},
+		object{"version": 1, "ai": object{"temperature": 2.5}},
+		object{"version": 1, "ai": object{"temperature": -0.5}},
+		object{"version": 1, "ai": object{"reasoningVerbosity": "wopcert"}},
 		[]any{},
 	} {
-		t.Expect(requirements.R0171ConfigurableClosedSchema, configured(t, configurable).Refuses("validation_error"))
+		t.Expect(requirements.R0171ConfigurableClosedSchema, refusesConfigurable(t, configurable))
 	}
 }
 
@@ -97,8 +111,9 @@ func configurableUnknown(t *harness.T) {
 		{"version": 1, "run": object{"escalationThreshold": 0.5, "wopcertUnknown": 1}},
 		{"version": 1, "ai": object{"topP": 0.5}},
 		{"version": 1, "distillation": object{"wopcertUnknown": 1}},
+		{"version": 1, "budget": object{"wopcertUnknown": 1}},
 	} {
-		t.Expect(requirements.R0171ConfigurableClosedUnknownKey, configured(t, configurable).Refuses("validation_error"))
+		t.Expect(requirements.R0171ConfigurableClosedUnknownKey, refusesConfigurable(t, configurable))
 	}
 }
 
@@ -109,6 +124,6 @@ func configurableDotted(t *harness.T) {
 		{"version": 1, "run.escalationThreshold": 0.5},
 		{"version": 1, "ai": object{"ai.temperature": 0.25}},
 	} {
-		t.Expect(requirements.R0171ConfigurableClosedDottedKey, configured(t, configurable).Refuses("validation_error"))
+		t.Expect(requirements.R0171ConfigurableClosedDottedKey, refusesConfigurable(t, configurable))
 	}
 }

@@ -27,7 +27,7 @@ func configurableConstant() harness.Scenario {
 // configurableThroughout reads a run's configurable in every state it can be
 // brought to. That it surfaces at all is a requirement of its own.
 func configurableThroughout(t *harness.T) {
-	given := object{"version": 1, "run": object{"recursionLimit": 50, "runTimeoutMs": timeoutInRange(t)}}
+	given := object{"version": 1, "run": object{"recursionLimit": nodesInRange(t), "runTimeoutMs": timeoutInRange(t)}}
 	id := startRun(t, with(liveBody(t), "configurable", given))
 	defer endRun(t, id)
 	values := streamSoon(t, streamRequest(id, "values", ""))
@@ -57,6 +57,17 @@ func configurableThroughout(t *harness.T) {
 	}
 	read("cancelled")
 	streamedConfigurable(t, <-values, shown)
+}
+
+// nodesInRange is fifty node executions, or fewer where the host allows no run
+// that many and clamps what is more.
+func nodesInRange(t *harness.T) int64 {
+	if limit, ok := t.Host().Discovery.Facet("limits", "maxNodeExecutions"); ok {
+		if most, ok := integer(limit); ok && most > 0 {
+			return min(most, 50)
+		}
+	}
+	return 50
 }
 
 // keepsGiven checks that a configurable has what was given, as it was given. What a

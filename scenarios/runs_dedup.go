@@ -52,7 +52,8 @@ func secondOfScope(t *harness.T) {
 		t.Abort("no run that holds a scope: createRun with OpenWOP-Dedup gave %s", answered(first))
 	}
 	defer endRun(t, first.Text("runId"))
-	second := inScope(t, harness.Primary, scope, true)
+	body, tag := tagged(with(liveBody(t), "scopeId", scope))
+	second := create(t, body, "OpenWOP-Dedup", "enforce")
 	if second.Is(http.StatusCreated).OK {
 		defer endRun(t, second.Text("runId"))
 		if status := get(t, first.Text("runId")).Text("status"); endedStatus(status) {
@@ -60,6 +61,18 @@ func secondOfScope(t *harness.T) {
 		}
 	}
 	t.Expect(requirements.RunsDedupEnforced, harness.All(second.Refuses("run_already_active"), saysWhen(second)))
+	if !second.Is(http.StatusCreated).OK {
+		t.Expect(requirements.RunsDedupEnforced, noRunTagged(t, harness.Primary, tag))
+	}
+	// The scope is the tenant's, whatever workflow a run in it is of.
+	for _, ending := range endingBodies(t) {
+		if ending["workflowId"] != body["workflowId"] {
+			third := create(t, with(ending, "scopeId", scope), "OpenWOP-Dedup", "enforce")
+			defer endRun(t, third.Text("runId"))
+			t.Expect(requirements.RunsDedupEnforced, harness.All(third.Refuses("run_already_active"), saysWhen(third)))
+			break
+		}
+	}
 	other := inScope(t, harness.Primary, newTag(), true)
 	defer endRun(t, other.Text("runId"))
 	t.Expect(requirements.RunsDedupEnforced, admitted("another scopeId", other))

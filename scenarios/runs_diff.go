@@ -3,6 +3,7 @@ package scenarios
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 
 	"wopcert/harness"
@@ -144,6 +145,29 @@ func diffIsPure(t *harness.T) {
 	}
 	t.Expect(requirements.RunsDiffPure, harness.That(len(order) > 0 && order[0] == at && slices.IsSorted(order),
 		"eventDiffs in order of sequence, the first at divergedAtSeq", "divergedAtSeq %d and eventDiffs at %v", at, order).At(first))
+	if listed(t, identity) {
+		divergeInOutputs(t)
+	}
+}
+
+// divergeInOutputs compares runs of one workflow with the same events and other outputs.
+func divergeInOutputs(t *harness.T) {
+	a, logA := settledRun(t, object{"workflowId": identity, "inputs": object{"payload": object{"side": "left"}}})
+	b, logB := settledRun(t, object{"workflowId": identity, "inputs": object{"payload": object{"side": "right"}}})
+	others := bySequence(logB.events)
+	i := slices.IndexFunc(logA.events, func(e object) bool {
+		other := others[seqOf(e)]
+		mine, theirs := harness.Get(e, "payload", "outputs"), harness.Get(other, "payload", "outputs")
+		return e["type"] == other["type"] && mine != nil && theirs != nil && !reflect.DeepEqual(mine, theirs)
+	})
+	if i < 0 {
+		return // the host records no outputs to differ in
+	}
+	most := seqOf(logA.events[i])
+	r := diff(t, a, b)
+	at, isSeq := wholeNumber(r.Get("divergedAtSeq"))
+	t.Expect(requirements.RunsDiffPure, harness.That(r.Is(http.StatusOK).OK && isSeq && at <= most,
+		"divergedAtSeq no later than "+decimal(most)+", where the outputs of the runs differ", "%s with divergedAtSeq %s", answered(r), show(r.Get("divergedAtSeq"))).At(r))
 }
 
 // divergesAt checks the sequence at which two logs are said to part: they

@@ -86,11 +86,25 @@ func forksRefused(t *harness.T) {
 			fork(t, id, object{"mode": "branch", "fromSeq": last + 1000}), "fork_point_invalid"))
 	}
 	if slices.Contains(modes, "replay") {
-		t.Expect(requirements.R0170RunForkRefusals, refusesFork("replay with an overlay",
-			fork(t, id, object{"mode": "replay", "runOptionsOverlay": object{"tags": []any{"x"}}}), "validation_error"))
+		t.Expect(requirements.R0170RunForkRefusals, replaysFromStart(t, id))
+		for name, value := range map[string]any{"tags": []any{"x"}, "metadata": object{"x": 1}, "configurable": object{"version": 1}} {
+			t.Expect(requirements.R0170RunForkRefusals, refusesFork("replay with an overlay of "+name,
+				fork(t, id, object{"mode": "replay", "runOptionsOverlay": object{name: value}}), "validation_error"))
+		}
 		t.Expect(requirements.R0170RunForkRefusals, refusesFork("replay from just beyond the log",
 			fork(t, id, object{"mode": "replay", "fromSeq": last + 1}), "fork_point_invalid"))
 	}
+}
+
+// replaysFromStart checks a replay that names no point: it begins at 0, where
+// its answer says from where.
+func replaysFromStart(t *harness.T, source string) harness.Check {
+	r := fork(t, source, object{"mode": "replay"})
+	endRun(t, r.Text("runId"))
+	at := r.Get("fromSeq")
+	n, isNumber := wholeNumber(at)
+	return harness.All(r.Is(http.StatusCreated),
+		harness.That(at == nil || isNumber && n == 0, "fromSeq 0, or none, for a replay without fromSeq", "fromSeq %s", show(at))).At(r)
 }
 
 func refusesFork(what string, r *harness.Response, code string) harness.Check {

@@ -68,20 +68,16 @@ func forkIsRun(t *harness.T) {
 	}
 }
 
-// pausedAfter is how long, in milliseconds, the node of the run to fork takes.
-const pausedAfter = 800
-
 func forkFoldsPause(t *harness.T) {
 	modes := forkModes(t)
 	if len(modes) == 0 {
 		t.Inapplicable(requirements.RunsForkFoldsPause, noForkModes)
 		return
 	}
-	source, _ := executing(t, object{"workflowId": delay, "inputs": object{"delayMs": pausedAfter}})
+	source, work := pausedDelay(t)
 	defer endRun(t, source)
-	pauseNow(t, source)
 	resumed := resumeNow(t, source)
-	l := readLog(t, source, settle)
+	l := readLog(t, source, work+settle)
 	outcome := get(t, source).Text("status")
 	later := newer(l.events, resumed)
 	if !l.terminal || outcome != "completed" || len(later) == 0 {
@@ -102,9 +98,35 @@ func forkFoldsPause(t *harness.T) {
 		children = append(children, child)
 	}
 	for _, child := range children {
-		ended := awaitEnd(t, child, settle)
+		ended := awaitEnd(t, child, work+settle)
 		s := get(t, child)
 		t.Expect(requirements.RunsForkFoldsPause, harness.That(ended && s.Text("status") == outcome, "the fork to come to the status of its source, "+outcome,
-			"%s with status %s after %s", answered(s), show(s.Get("status")), settle).At(s))
+			"%s with status %s after %s", answered(s), show(s.Get("status")), work+settle).At(s))
 	}
+}
+
+// pausedDelay is a run that was paused while its node waits, and how long that
+// node takes. A host too slow to be paused in time gets a longer one.
+func pausedDelay(t *harness.T) (runID string, work time.Duration) {
+	for _, work := range []time.Duration{800 * time.Millisecond, 4 * time.Second, 12 * time.Second} {
+		id, _ := executing(t, object{"workflowId": delay, "inputs": object{"delayMs": work.Milliseconds()}})
+		r := act(t, id, "pause", object{"drainPolicy": "immediate"})
+		if r.Refuses("run_terminal").OK {
+			continue
+		}
+		if !r.Is(http.StatusAccepted).OK {
+			endRun(t, id)
+			t.Abort("no paused run to observe: pauseRun gave %s", answered(r))
+		}
+		e, ok := awaitLogged(t, id, func(e object) bool { return e["type"] == "run.paused" || isTerminalType(e["type"]) }, settle)
+		switch {
+		case !ok:
+			endRun(t, id)
+			t.Abort("no paused run to observe: no run.paused within %s of the pause", settle)
+		case e["type"] == "run.paused":
+			return id, work
+		}
+	}
+	t.Abort("no paused run to observe: every run ended before it could be paused")
+	return "", 0
 }

@@ -49,8 +49,8 @@ func maxPageSize(t *harness.T) int64 {
 	return 100
 }
 
-// maxPages bounds how far a list is walked.
-const maxPages = 50
+// mostPages bounds how far a list is walked: further where its pages are small.
+func mostPages(t *harness.T) int { return max(50, int(300/maxPageSize(t))) }
 
 func list(t *harness.T, who harness.Identity, q url.Values) *harness.Response {
 	return t.Do(harness.Request{Path: "/runs", Query: q, As: who})
@@ -77,10 +77,10 @@ func (w walked) holds(id string) bool {
 }
 
 // walk reads the list page by page until it ends, every wanted run was met, or
-// maxPages were read. The test ends when wanted runs may lie further back.
+// mostPages were read. The test ends when wanted runs may lie further back.
 func walk(t *harness.T, who harness.Identity, q url.Values, wanted ...string) walked {
 	w := walked{pages: harness.That(true, "pages of runs", "pages of runs")}
-	for range maxPages {
+	for range mostPages(t) {
 		r := list(t, who, q)
 		runs, isList := r.Get("runs").([]any)
 		if w.pages = harness.That(r.Is(http.StatusOK).OK && isList, "200 with a page of runs", "%s", answered(r)).At(r); !w.pages.OK {
@@ -98,7 +98,7 @@ func walk(t *harness.T, who harness.Identity, q url.Values, wanted ...string) wa
 		q = withParam(q, "cursor", next)
 	}
 	if len(wanted) > 0 {
-		t.Abort("the runs to find may lie behind the first %d pages of the run list, which were read", maxPages)
+		t.Abort("the runs to find may lie behind the first %d pages of the run list, which were read", mostPages(t))
 	}
 	return w
 }
@@ -116,20 +116,30 @@ func withParam(q url.Values, name, value string) url.Values {
 func widePage(t *harness.T) url.Values { return url.Values{"limit": {decimal(maxPageSize(t))}} }
 
 func listIsScoped(t *harness.T) {
-	first, second := startRun(t, endingBody(t)), startRun(t, endingBody(t))
-	mine := walk(t, harness.Primary, widePage(t), first, second)
-	for _, id := range []string{first, second} {
+	first := startRun(t, endingBody(t))
+	foreign := ""
+	if t.Has(harness.OtherTenant) {
+		foreign = startRunAs(t, harness.OtherTenant, endingBody(t)) // between two of the caller's
+	}
+	others, done := inOtherStates(t)
+	defer done()
+	own := append(others, first, startRun(t, endingBody(t)))
+	mine := walk(t, harness.Primary, widePage(t), own...)
+	for _, id := range own {
 		t.Expect(requirements.R0182RunListTenantScoped, lists(mine, id))
 	}
+	for range 3 { // the run that was created last is listed too
+		body, _ := tagged(endingBody(t))
+		id := startRun(t, body)
+		t.Expect(requirements.R0182RunListTenantScoped, lists(walk(t, harness.Primary, widePage(t), id), id))
+	}
 	t.Expect(requirements.R0182RunListTenantScoped, mine.valid())
-	for _, run := range mine.runs {
+	further := morePages(t, harness.Primary, url.Values{"limit": {decimal(min(2, maxPageSize(t)))}}, 6)
+	t.Expect(requirements.R0182RunListTenantScoped, further.pages)
+	for _, run := range append(mine.runs, further.runs...) {
 		t.Expect(requirements.R0182RunListTenantScoped, ofTenant(t, run, tenantSegment(first)))
 	}
-	if !t.Has(harness.OtherTenant) {
-		return
-	}
-	foreign := startRunAs(t, harness.OtherTenant, endingBody(t))
-	if tenantSegment(foreign) == tenantSegment(first) {
+	if foreign == "" || tenantSegment(foreign) == tenantSegment(first) {
 		return // another subject of the same tenant shows nothing
 	}
 	theirs := walk(t, harness.OtherTenant, widePage(t), foreign)
@@ -138,6 +148,51 @@ func listIsScoped(t *harness.T) {
 	for _, run := range theirs.runs {
 		t.Expect(requirements.R0182RunListTenantScoped, ofTenant(t, run, tenantSegment(foreign)))
 	}
+}
+
+// inOtherStates are runs that failed, go on and were cancelled, as far as the
+// host's fixtures allow, and what ends the one that goes on.
+func inOtherStates(t *harness.T) (ids []string, done func()) {
+	done = func() {}
+	begin := func(body object) string {
+		id := create(t, body).Text("runId")
+		if id != "" {
+			ids = append(ids, id)
+		}
+		return id
+	}
+	if listed(t, failure) {
+		begin(object{"workflowId": failure})
+	}
+	if body := liveBody(t); body != nil {
+		endRun(t, begin(body))
+		live := begin(body)
+		done = func() { endRun(t, live) }
+	}
+	return ids, done
+}
+
+// morePages are the first pages of a list, however many runs are met on them:
+// what is true of the first page need not be of those a cursor leads to.
+func morePages(t *harness.T, who harness.Identity, q url.Values, n int) walked {
+	w := walked{pages: harness.That(true, "pages of runs", "pages of runs")}
+	for range n {
+		r := list(t, who, q)
+		runs, isList := r.Get("runs").([]any)
+		if w.pages = harness.That(r.Is(http.StatusOK).OK && isList, "200 with a page of runs", "%s", answered(r)).At(r); !w.pages.OK {
+			return w
+		}
+		for _, run := range runs {
+			doc, _ := run.(object)
+			w.runs = append(w.runs, listedRun{doc, r})
+		}
+		next := r.Text("nextCursor")
+		if w.whole = next == ""; w.whole {
+			return w
+		}
+		q = withParam(q, "cursor", next)
+	}
+	return w
 }
 
 // lists checks that a list holds a run its reader created.
@@ -230,6 +285,10 @@ func filtersExactly(t *harness.T) {
 		w := walk(t, harness.Primary, withParam(widePage(t), f.name, f.value), completed)
 		t.Expect(requirements.R0182RunListFilterExact, harness.All(w.pages, allHave(w, completed, f.name, f.value), harness.That(w.holds(completed),
 			fmt.Sprintf("%s=%s to leave the runs with that value", f.name, f.value), "%d runs, and %s is not among them", len(w.runs), completed)))
+		single := withParam(url.Values{"limit": {"1"}}, f.name, f.value)
+		if further := morePages(t, harness.Primary, single, 6); further.pages.OK {
+			t.Expect(requirements.R0182RunListFilterExact, allHave(further, completed, f.name, f.value))
+		}
 		for _, value := range f.others {
 			w := walk(t, harness.Primary, withParam(widePage(t), f.name, value))
 			t.Expect(requirements.R0182RunListFilterExact, harness.All(w.pages, allHave(w, completed, f.name, value)))
@@ -280,6 +339,10 @@ func pagesChain(t *harness.T) {
 		id, _ := settledEnding(t)
 		own = append(own, id)
 	}
+	plain := list(t, harness.Primary, nil)
+	some, isList := plain.Get("runs").([]any)
+	t.Expect(requirements.RunsListPageCeiling, harness.That(plain.Is(http.StatusOK).OK && isList && int64(len(some)) <= most,
+		fmt.Sprintf("at most %d runs on a page", most), "without a limit %s with %d runs", answered(plain), len(some)).At(plain))
 	for _, limit := range []int64{most + 1, 1000 + most} {
 		r := list(t, harness.Primary, url.Values{"limit": {decimal(limit)}})
 		if r.Refuses("validation_error").OK {
@@ -329,7 +392,7 @@ func chained(t *harness.T, own []string, limit int64) (found bool, pages harness
 	var met []string
 	left := slices.Clone(own)
 	q := url.Values{"limit": {decimal(limit)}}
-	for range maxPages {
+	for range mostPages(t) {
 		r := list(t, harness.Primary, q)
 		runs, isList := r.Get("runs").([]any)
 		pages = harness.That(r.Is(http.StatusOK).OK && isList && int64(len(runs)) <= limit,

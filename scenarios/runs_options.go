@@ -72,8 +72,30 @@ func optionsLimits(t *harness.T) {
 		with(body, "configurable", object{"version": 1, "run": object{"runTimeoutMs": 0}}),
 		with(body, "configurable", object{"version": 1, "run": object{"runTimeoutMs": -1}}),
 	} {
-		t.Expect(requirements.R0171RunOptionsLimits, create(t, refused).Refuses("validation_error"))
+		r := create(t, refused)
+		endRun(t, r.Text("runId"))
+		t.Expect(requirements.R0171RunOptionsLimits, r.Refuses("validation_error"))
 	}
+}
+
+// shownElsewhere are the snapshots of a run on the newest pages of the run list
+// and in the values stream, as far as the host has those and the run is there.
+func shownElsewhere(t *harness.T, runID string) []seen {
+	var out []seen
+	if t.Host().Discovery.Advertises("runList") {
+		for _, run := range morePages(t, harness.Primary, widePage(t), mostPages(t)/10).runs {
+			if sameOpaque(run.id(), runID) {
+				out = append(out, seen{where: "listRuns", doc: run.doc, of: run.page})
+			}
+		}
+	}
+	values := readMode(t, runID, "values")
+	for _, f := range values.frames {
+		if doc, err := frameEvent(f); err == nil && f.Event == "state.snapshot" {
+			out = append(out, seen{where: "a state.snapshot", doc: doc, of: values.open})
+		}
+	}
+	return out
 }
 
 func optionsSurface(t *harness.T) {
@@ -91,6 +113,11 @@ func optionsSurface(t *harness.T) {
 			same("tags", tags, snapshot.Get("tags")),
 			same("metadata", metadata, snapshot.Get("metadata")),
 		).At(snapshot))
+		for _, s := range shownElsewhere(t, r.Text("runId")) {
+			check := harness.All(same("tags", tags, s.doc["tags"]), same("metadata", metadata, s.doc["metadata"])).At(s.of)
+			check.Observed = s.where + ": " + check.Observed
+			t.Expect(requirements.RunsRunOptionsSurfaced, check)
+		}
 	}
 	plain := create(t, body)
 	t.Expect(requirements.RunsRunOptionsSurfaced, plain.Is(http.StatusCreated))

@@ -21,8 +21,9 @@ func createRefusals() harness.Scenario {
 				Witnesses: []requirements.ID{requirements.RunsWorkflowRequired},
 				Run: func(t *harness.T) {
 					control(t, harness.Primary, endingBody(t))
-					for _, body := range []object{{}, {"inputs": object{}}, {"tags": []string{"no-workflow"}}} {
-						t.Expect(requirements.RunsWorkflowRequired, create(t, body).Refuses("validation_error"))
+					t.Expect(requirements.RunsWorkflowRequired, create(t, object{}).Refuses("validation_error"))
+					for _, body := range []object{{"inputs": object{}}, {"metadata": object{}}} {
+						t.Expect(requirements.RunsWorkflowRequired, refusedCreate(t, body, "validation_error"))
 					}
 				},
 			},

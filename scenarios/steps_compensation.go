@@ -18,6 +18,7 @@ const (
 	unwindsHeld   = "wopcert-compensation-hold"
 	unwindsGraph  = "wopcert-compensation-graph"
 	unwindsManual = "wopcert-compensation-manual"
+	unwindsBeside = "wopcert-compensation-beside"
 )
 
 // compensates gates on a fixture with inverse actions and on a provider to

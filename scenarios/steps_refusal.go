@@ -35,32 +35,25 @@ func noRunTagged(t *harness.T, who harness.Identity, tag string) harness.Check {
 	return harness.That(len(found) == 0, expected, "the run list holds %s", strings.Join(found, ", ")).At(r)
 }
 
-// taggedRuns are the runs with a tag on the newest page of the run list; the
-// response is nil where there is no such page.
+// taggedRuns are the runs with a tag on the newest page of the run list, or the
+// newest few where pages are small; the response is nil where there is none.
 func taggedRuns(t *harness.T, who harness.Identity, tag string) ([]string, *harness.Response) {
 	d := t.Host().Discovery
 	if !d.Advertises("runList") {
 		return nil, nil
 	}
-	q := url.Values{}
-	if most, ok := d.Facet("runList", "maxPageSize"); ok {
-		if n, ok := integer(most); ok && n > 0 {
-			q.Set("limit", decimal(min(n, 100)))
-		}
-	}
-	r := t.Do(harness.Request{Path: "/runs", Query: q, As: who})
-	runs, ok := r.Get("runs").([]any)
-	if !ok || !r.Is(http.StatusOK).OK {
+	page := min(maxPageSize(t), 100)
+	w := morePages(t, who, url.Values{"limit": {decimal(page)}}, int(max(1, 40/page)))
+	if !w.pages.OK || len(w.runs) == 0 {
 		return nil, nil
 	}
 	var found []string
-	for _, run := range runs {
-		if tags, _ := stringList(harness.Get(run, "tags")); slices.Contains(tags, tag) {
-			id, _ := harness.Get(run, "runId").(string)
-			found = append(found, id)
+	for _, run := range w.runs {
+		if tags, _ := stringList(run.doc["tags"]); slices.Contains(tags, tag) {
+			found = append(found, run.id())
 		}
 	}
-	return found, r
+	return found, w.runs[0].page
 }
 
 // memberFact gates on the presence of any member of the discovery root,
@@ -83,6 +76,15 @@ func endRun(t *harness.T, runID string) {
 	if runID != "" {
 		cancel(t, runID, object{})
 	}
+}
+
+// refusedCreate checks that a create is refused with a code, and that no run was
+// made of it all the same.
+func refusedCreate(t *harness.T, body object, code string) harness.Check {
+	body, tag := tagged(body)
+	r := create(t, body)
+	endRun(t, r.Text("runId"))
+	return harness.All(r.Refuses(code), noRunTagged(t, harness.Primary, tag))
 }
 
 // control sends a create that has to succeed for a refusal of another one to

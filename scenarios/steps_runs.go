@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"wopcert/harness"
@@ -111,9 +112,11 @@ func samples(t *harness.T) []sample {
 			out = append(out, sample{id: r.Text("runId"), workflow: body["workflowId"].(string)})
 		}
 	}
+	var reading sync.WaitGroup
 	for i := range out {
-		out[i].log = readLog(t, out[i].id, settle)
+		reading.Go(func() { out[i].log = readLog(t, out[i].id, settle) })
 	}
+	reading.Wait()
 	out = slices.DeleteFunc(out, func(s sample) bool { return !s.log.terminal || len(s.log.events) == 0 })
 	if id, l, ok := cancelledRun(t); ok {
 		out = append(out, sample{id: id, workflow: liveBody(t)["workflowId"].(string), log: l})

@@ -12,6 +12,7 @@ import (
 	"wopcert/harness/receiver"
 	"wopcert/harness/webhook"
 	"wopcert/requirements"
+	"wopcert/seams"
 )
 
 // deliveredTypes are the types most tests of deliveries subscribe to.
@@ -32,6 +33,11 @@ func webhookDeliveryShape() harness.Scenario {
 				}
 			}},
 			{Name: "the event of deliveries", Witnesses: []requirements.ID{requirements.WebhooksEventVerbatim}, Run: eventVerbatim},
+			{Name: "the events of a run of version 1", Witnesses: []requirements.ID{requirements.WebhooksEventVerbatim},
+				Gates: []harness.Gate{harness.NeedsSeams(), renamingFixture()}, Run: func(t *harness.T) {
+					id, all, _ := era2Delivered(t)
+					asLogged(t, id, all)
+				}},
 			{Name: "the workspace of deliveries", Witnesses: []requirements.ID{requirements.WebhooksWorkspacePresent}, Run: func(t *harness.T) {
 				out := delivered(t)
 				workspace := get(t, out.run).Get("owner", "workspace")
@@ -121,8 +127,33 @@ func validDelivery(t *harness.T, d delivery) harness.Check {
 
 func eventVerbatim(t *harness.T) {
 	out := delivered(t)
+	asLogged(t, out.run, out.deliveries)
+}
+
+// era2Delivered takes over a run of era 2 that goes on to append a type of
+// another name in version 1: a subscription to its version 2 name is to it, and
+// what is delivered is the event as every reader gets it.
+func era2Delivered(t *harness.T) (runID string, all []delivery, ok bool) {
+	h := subscribe(t, hookEndpoint(t, nil), with(hookBody(t.SigningSecret(0), renamedType, runEnd), "tags", nil))
+	defer h.drop()
+	log := seed(t, seams.Running, begun(dispatchLoop, object{})...)
+	defer endRun(t, log.id)
+	l := readLog(t, log.id, settle)
+	if !slices.ContainsFunc(added(log, l), ofType(renamedType)) {
+		t.Abort("the seeded run logs no %s: it has status %q and %d events", renamedType, l.status, len(l.events))
+	}
+	h.need(log.id, runEnd)
+	all, ok = h.await(log.id, renamedType)
+	return log.id, all, ok
+}
+
+// renamedType is a type that runs of the fixture of renamed types log.
+const renamedType = "orchestrator.decided"
+
+// asLogged checks the events of deliveries against the log of their run.
+func asLogged(t *harness.T, run string, deliveries []delivery) {
 	logged := map[int64]object{}
-	for _, e := range wholeLog(t, out.run).events {
+	for _, e := range wholeLog(t, run).events {
 		if seq, ok := sequenceOf(e); ok {
 			logged[seq] = e
 		}
@@ -130,7 +161,7 @@ func eventVerbatim(t *harness.T) {
 	if len(logged) == 0 {
 		t.Abort("no log to compare with")
 	}
-	for _, d := range out.deliveries {
+	for _, d := range deliveries {
 		seq, _ := sequenceOf(d.event)
 		original, known := logged[seq]
 		if !t.Expect(requirements.WebhooksEventVerbatim, harness.That(known && d.event["sequence"] != nil, "an event that the run's log holds",

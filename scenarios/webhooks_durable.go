@@ -47,7 +47,13 @@ func webhookDurable() harness.Scenario {
 }
 
 // retriedUntilTaken fails the first attempt of each event and takes the second.
+// What a receiver refuses it has not taken either.
 func retriedUntilTaken(t *harness.T) {
+	refusing := map[int]*hook{}
+	for _, status := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
+		refusing[status] = subscribe(t, hookEndpoint(t, failFirst(1, status)), hookBody(t.SigningSecret(1), runEnd))
+		defer refusing[status].drop()
+	}
 	h := subscribe(t, hookEndpoint(t, failFirst(1, http.StatusServiceUnavailable)), hookBody(t.SigningSecret(0), runStart, runEnd))
 	defer h.drop()
 	id := startRun(t, noopRun(t))
@@ -56,6 +62,11 @@ func retriedUntilTaken(t *harness.T) {
 		all, ok := h.awaitThat(id, func(all []delivery) bool { return len(ofDelivered(all, typ)) >= 2 })
 		t.Expect(requirements.R0173WebhookDurableDelivery, harness.That(ok, "another attempt at "+typ+" after one that was answered 503",
 			"%d attempts at it in the time given (--timeout gives more)", len(ofDelivered(all, typ))))
+	}
+	for status, h := range refusing {
+		all, ok := h.awaitThat(id, func(all []delivery) bool { return len(all) >= 2 })
+		t.Expect(requirements.R0173WebhookDurableDelivery, harness.That(ok, fmt.Sprintf("another attempt after one that was answered %d", status),
+			"%d attempts in the time given (--timeout gives more)", len(all)))
 	}
 }
 
@@ -121,6 +132,35 @@ func seekDeadLetters(t *harness.T, h *hook, n int, runs ...string) (page *harnes
 	}
 }
 
+// allDeadLetters reads page after page until so many dead letters are listed,
+// however few a page holds. The test ends where they do not come.
+func allDeadLetters(t *harness.T, h *hook, n int) []*harness.Response {
+	ctx, cancel := patience(t)
+	defer cancel()
+	for {
+		var pages []*harness.Response
+		listed, query := 0, url.Values{}
+		for range n + 1 { // each page but the last holds one at the least
+			page := deadLettersOf(t, h.as, h, query)
+			pages = append(pages, page)
+			listed += len(lettersOf(page))
+			cursor := page.Text("nextCursor")
+			if !page.Is(http.StatusOK).OK || cursor == "" {
+				break
+			}
+			query.Set("cursor", cursor)
+		}
+		if listed >= n {
+			return pages
+		}
+		last := pages[len(pages)-1]
+		if !last.Is(http.StatusOK).OK || ctx.Err() != nil {
+			t.Abort("no dead letters to observe: %d of %d are listed in the time given, on %d pages: %s", listed, n, len(pages), answered(last))
+		}
+		pause(t, 50*time.Millisecond)
+	}
+}
+
 // givenUp expects an exhausted delivery in the sink, once, described as what
 // the receiver saw of it.
 func givenUp(t *harness.T) {
@@ -170,18 +210,19 @@ func deadLettersContentFree(t *harness.T) {
 	}
 	h, id := exhausted(t, run, deliveredTypes()...)
 	defer h.drop()
-	page := awaitDeadLetters(t, h, len(attemptsByKey(h.ofRun(id))))
-	text := headerText(page.Header) + string(page.Body)
-	t.Expect(requirements.R0188DeadLetterContentFree, carriesNothing(t, "dead letters", text).At(page))
-	t.Expect(requirements.R0188DeadLetterContentFree, harness.That(!strings.Contains(text, mark), "nothing of the payloads", "a text of a payload").At(page))
-	for _, d := range h.ofRun(id) {
-		signature := strings.TrimPrefix(d.Header.Get(webhook.HeaderSignature), "sha256=")
-		t.Expect(requirements.R0188DeadLetterContentFree, harness.That(signature == "" || !strings.Contains(text, signature), "nothing of the headers", "a signature").At(page))
-	}
-	for _, letter := range lettersOf(page) {
-		for _, member := range []string{"body", "payload", "event", "headers", "secret", "signature", "url"} {
-			_, has := letter[member]
-			t.Expect(requirements.R0188DeadLetterContentFree, harness.That(!has, "a record without "+member, "one with it").At(page))
+	for _, page := range allDeadLetters(t, h, len(attemptsByKey(h.ofRun(id)))) {
+		text := headerText(page.Header) + string(page.Body)
+		t.Expect(requirements.R0188DeadLetterContentFree, carriesNothing(t, "dead letters", text).At(page))
+		t.Expect(requirements.R0188DeadLetterContentFree, harness.That(!strings.Contains(text, mark), "nothing of the payloads", "a text of a payload").At(page))
+		for _, d := range h.ofRun(id) {
+			signature := strings.TrimPrefix(d.Header.Get(webhook.HeaderSignature), "sha256=")
+			t.Expect(requirements.R0188DeadLetterContentFree, harness.That(signature == "" || !strings.Contains(text, signature), "nothing of the headers", "a signature").At(page))
+		}
+		for _, letter := range lettersOf(page) {
+			for _, member := range []string{"body", "payload", "event", "headers", "secret", "signature", "url"} {
+				_, has := letter[member]
+				t.Expect(requirements.R0188DeadLetterContentFree, harness.That(!has, "a record without "+member, "one with it").At(page))
+			}
 		}
 	}
 }

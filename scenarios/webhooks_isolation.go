@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"time"
 
 	"wopcert/harness"
 	"wopcert/harness/receiver"
@@ -15,6 +16,10 @@ const leastConcurrent = 8
 // isolationTries are how many events are tried: a host may give up an attempt
 // just before another starts.
 const isolationTries = 3
+
+// givenUpWithin is how long it takes at most until it shows that the other end of
+// a connection has given up.
+const givenUpWithin = 100 * time.Millisecond
 
 // webhookIsolation: webhooks.md, "Durability" and "Delivery isolation".
 func webhookIsolation() harness.Scenario {
@@ -63,6 +68,12 @@ func startsBesides(t *harness.T, n int) harness.Check {
 	}
 	unanswered := make(chan int, 16)
 	free := subscribe(t, hookEndpoint(t, func(receiver.Attempt) receiver.Answer {
+		// This attempt is under way all the while: a host that makes one at a time
+		// has given up the others by then, and not only just before.
+		select {
+		case <-time.After(givenUpWithin):
+		case <-ctx.Done():
+		}
 		waiting := 0
 		for _, at := range held {
 			if at.Unanswered() > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"wopcert/harness"
+	"wopcert/harness/receiver"
 	"wopcert/harness/webhook"
 	"wopcert/requirements"
 )
@@ -55,6 +56,8 @@ func webhookRegistration() harness.Scenario {
 				}
 			}},
 			{Name: "a registration that is sent again", Witnesses: []requirements.ID{requirements.WebhooksRegistrationIdempotent}, Run: registeredOnce},
+			{Name: "a refused registration that is sent again", Witnesses: []requirements.ID{requirements.WebhooksRegistrationIdempotent},
+				Gates: []harness.Gate{listsStandard()}, Run: refusalRepeated},
 			{Name: "a key that may only read", Witnesses: []requirements.ID{requirements.WebhooksScope}, Gates: []harness.Gate{harness.NeedsCredential(harness.ReadOnly)}, Run: scopeOfHooks},
 			{Name: "a registration with an unknown member", Witnesses: []requirements.ID{requirements.WebhooksRegistrationClosed}, Run: func(t *harness.T) {
 				for _, check := range refusedBeside(t, map[string]object{
@@ -154,6 +157,29 @@ func registeredOnce(t *harness.T) {
 		}
 	}
 	t.Expect(requirements.WebhooksRegistrationIdempotent, harness.That(len(ids) == 1, "deliveries of one subscription", "of %d", len(ids)))
+}
+
+// refusalRepeated repeats an opt-in that the endpoint did not consent to: a refusal
+// that is final is the answer to its key, and the endpoint is not asked again.
+func refusalRepeated(t *harness.T) {
+	at := t.Endpoint(receiver.Always(http.StatusNoContent))
+	request := harness.Request{Method: http.MethodPost, Path: "/webhooks", Header: headerOf("Idempotency-Key", newIdempotencyKey()),
+		Body: with(standardBody(t.StandardSecret(0), runEnd), "url", at.URL())}
+	first := t.Do(request)
+	asked := at.Count()
+	if id := first.Text("webhookId"); id != "" {
+		defer unregister(t, projectID(id))
+	}
+	if !first.Refuses("webhook_endpoint_unverified").OK || asked == 0 {
+		t.Abort("no refusal to repeat: registerWebhook of an endpoint without consent was answered %s after %d requests to it", answered(first), asked)
+	}
+	again := t.Do(request)
+	if id := again.Text("webhookId"); id != "" {
+		defer unregister(t, projectID(id))
+	}
+	t.Expect(requirements.WebhooksRegistrationIdempotent, again.Refuses("webhook_endpoint_unverified"))
+	t.Expect(requirements.WebhooksRegistrationIdempotent, harness.That(at.Count() == asked, "no request to the endpoint for the repeated refusal",
+		"%d more", at.Count()-asked).At(again))
 }
 
 func secretGenerated(t *harness.T) {

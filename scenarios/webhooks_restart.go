@@ -54,7 +54,7 @@ func killedBetweenAttempts(t *harness.T) {
 	lifeline := t.Lifeline(runPath(lasting, "/events"))
 	id := startRun(t, noopRun(t))
 	before := h.need(id, runEnd)
-	outage := t.KillHost(lifeline)
+	outage := t.KillHost(func() *harness.Stream { return lifeline })
 	back.Store(true)
 	if outage.Back.IsZero() {
 		t.Abort("the host did not answer again after the kill")

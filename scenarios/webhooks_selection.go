@@ -127,6 +127,8 @@ func webhookUnregister() harness.Scenario {
 			{Name: "events after an unregister", Witnesses: []requirements.ID{requirements.WebhooksUnregisterEndsDeliveries}, Run: endsDeliveries},
 			{Name: "retries after an unregister", Witnesses: []requirements.ID{requirements.WebhooksUnregisterEndsRetries},
 				Gates: []harness.Gate{retries()}, Run: endsRetries},
+			{Name: "retries that wait for their time when the subscription ends", Witnesses: []requirements.ID{requirements.WebhooksUnregisterEndsRetries},
+				Gates: []harness.Gate{retries()}, Run: endsScheduled},
 		},
 	}
 }
@@ -187,4 +189,37 @@ func endsRetries(t *harness.T) {
 	pause(t, quiet)
 	t.Expect(requirements.WebhooksUnregisterEndsRetries, harness.That(gone.at.Count() == before,
 		fmt.Sprintf("no attempt after the %d that had begun", before), "%d attempts", gone.at.Count()).At(r))
+}
+
+// endsScheduled takes a subscription back between attempts that fail at once.
+// At that time one attempt at an event can have begun that is still to arrive;
+// a second one was made afterwards. A subscription that stays shows when its
+// attempts would have come.
+func endsScheduled(t *harness.T) {
+	failing := receiver.Always(http.StatusInternalServerError)
+	stays := subscribe(t, hookEndpoint(t, failing), hookBody(t.SigningSecret(1), deliveredTypes()...))
+	defer stays.drop()
+	gone := subscribe(t, hookEndpoint(t, failing), hookBody(t.SigningSecret(0), deliveredTypes()...))
+	id := startRun(t, noopRun(t))
+	gone.need(id, runStart)
+	r := gone.unregister()
+	if !r.Is(http.StatusNoContent).OK {
+		t.Abort("no subscription was ended: unregisterWebhook was answered %s", answered(r))
+	}
+	before := attemptsByKey(gone.ofRun(id))
+	most, _, _ := retryPolicy(t)
+	wanted := 4
+	if most > 0 {
+		wanted = int(min(most, 4))
+	}
+	stays.awaitThat(id, func(all []delivery) bool { return len(ofDelivered(all, runEnd)) >= wanted })
+	if n := len(ofDelivered(stays.ofRun(id), runEnd)); n < 2 {
+		t.Abort("no retry to compare with: the other subscription saw %d attempts at %s", n, runEnd)
+	}
+	pause(t, quiet)
+	for key, chain := range attemptsByKey(gone.ofRun(id)) {
+		more := len(chain) - len(before[key])
+		t.Expect(requirements.WebhooksUnregisterEndsRetries, harness.That(more <= 1, "no attempt after the unregister but one that had begun",
+			"%d at %s after the %d before it", more, chain[0].typ, len(before[key])).AtAttempt(chain[len(chain)-1].Attempt))
+	}
 }

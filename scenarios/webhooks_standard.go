@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"wopcert/harness"
 	"wopcert/harness/receiver"
@@ -155,6 +156,7 @@ func webhookVerification() harness.Scenario {
 		Gates:    hookGates(listsStandard()),
 		Tests: []harness.Test{
 			{Name: "endpoints that do and do not answer the challenge", Witnesses: []requirements.ID{requirements.R0201EndpointVerification}, Run: verifiesEndpoints},
+			{Name: "an endpoint that consents too late", Witnesses: []requirements.ID{requirements.R0201EndpointVerification}, Slow: consentDelay, Run: consentsLate},
 			{Name: "the verification request", Witnesses: []requirements.ID{requirements.WebhooksVerificationRequest}, Run: verificationRequest},
 			{Name: "a verification that is redirected", Witnesses: []requirements.ID{requirements.WebhooksVerificationRedirect}, Run: func(t *harness.T) {
 				to := hookEndpoint(t, nil)
@@ -247,6 +249,28 @@ func verifiesEndpoints(t *harness.T) {
 	for what, at := range refused {
 		t.Expect(requirements.R0201EndpointVerification, none("delivery to an endpoint that answered "+what, labels(deliveriesOf(at.Attempts(), run))))
 	}
+}
+
+// consentDelay is how late an endpoint answers that has ten seconds for it.
+const consentDelay = 11 * time.Second
+
+func consentsLate(t *harness.T) {
+	if end, ok := t.Context().Deadline(); ok && time.Until(end) < consentDelay+5*time.Second {
+		t.Inapplicable(requirements.R0201EndpointVerification, "a consent after 10 s is not waited for in a test of %s; --timeout gives more", time.Until(end).Round(time.Second))
+		return
+	}
+	at := t.Endpoint(func(a receiver.Attempt) receiver.Answer {
+		answer := echo(nil)(a)
+		answer.Delay = consentDelay
+		return answer
+	})
+	r := registerHook(t, harness.Primary, at.URL(), standardBody(t.StandardSecret(0), runEnd))
+	if made := r.Text("webhookId"); made != "" {
+		defer unregister(t, projectID(made))
+	}
+	check := r.Refuses("webhook_endpoint_unverified")
+	check.Expected += " for a consent that comes after " + consentDelay.String()
+	t.Expect(requirements.R0201EndpointVerification, check)
 }
 
 func verificationRequest(t *harness.T) {

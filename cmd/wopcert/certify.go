@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -118,12 +117,12 @@ certified, 1 that a requirement failed or a profile asked for is not certified,
 		if err := f.refuseWatch(out.json()); err != nil {
 			return err
 		}
-		return runCertify(cmd.Context(), s, cmd.CommandPath(), f, out.json())
+		return runCertify(cmd, s, f, out.json())
 	}
 	return c
 }
 
-func runCertify(ctx context.Context, s streams, name string, f certifyFlags, asJSON bool) error {
+func runCertify(cmd *cobra.Command, s streams, f certifyFlags, asJSON bool) error {
 	judged, err := newJudgement(f.failOn, f.expected)
 	if err != nil {
 		return err
@@ -132,11 +131,11 @@ func runCertify(ctx context.Context, s streams, name string, f certifyFlags, asJ
 	if err != nil {
 		return certifyError(err)
 	}
-	q.Judge = judged.judge
+	q.Judge, q.Again = judged.judge, f.again(cmd.Flags(), q.HostURL)
 	if f.watch {
-		return watch(ctx, s, q, judged)
+		return watch(cmd.Context(), s, q, judged)
 	}
-	result, err := certifyOnce(ctx, s, q, asJSON)
+	result, err := certifyOnce(cmd.Context(), s, q, asJSON)
 	if err != nil {
 		return err
 	}

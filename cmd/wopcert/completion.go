@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,11 @@ func completionCommand(s streams, root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(s.out, true)
+				if err := root.GenBashCompletionV2(s.out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(s.out, bashAlone)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(s.out)
 			case "fish":
@@ -40,13 +45,28 @@ func completionCommand(s streams, root *cobra.Command) *cobra.Command {
 	}
 }
 
+// bashAlone makes the script work in a bash that has no bash-completion package: what it takes of that is little.
+const bashAlone = `
+if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
+    __wopcert_init_completion()
+    {
+        COMPREPLY=()
+        words=("${COMP_WORDS[@]}")
+        cword=$COMP_CWORD
+        cur=${words[cword]}
+        prev=${words[cword-1]}
+    }
+fi
+`
+
 // completeIDs tells the shell what can stand as an argument or a flag of the commands that take ids.
 func completeIDs(root *cobra.Command) {
 	flags := map[string]func() []cobra.Completion{
 		"scenario": scenarioIDs, "requirement": requirementIDs, "profile": profileIDs, "require": profileIDs,
 		"opt-out": familyIDs, "fault": faultIDs, "variant": variantIDs,
-		"only":   func() []cobra.Completion { return report.Kinds() },
-		"format": func() []cobra.Completion { return []cobra.Completion{"text", "json"} },
+		"only":    func() []cobra.Completion { return report.Kinds() },
+		"format":  func() []cobra.Completion { return []cobra.Completion{"text", "json"} },
+		"fail-on": func() []cobra.Completion { return failOnLevels() },
 	}
 	arguments := map[string]func() []cobra.Completion{
 		"explain":  func() []cobra.Completion { return append(requirementIDs(), scenarioIDs()...) },

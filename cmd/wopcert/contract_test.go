@@ -83,7 +83,7 @@ func TestTheInstalledContractJudges(t *testing.T) {
 	r := command(t, "certify", "--reference-host", "--corpus", dir, "--scenario", "v2-run-snapshot-*", "--out", out)
 	require.Equal(t, exitNo, r.code, r.out+r.err)
 	assert.Contains(t, r.out, "neverThere")
-	assert.Contains(t, r.out, "--corpus DIR")
+	assert.Contains(t, r.out, "--corpus "+dir)
 	b := decode[bundle.Bundle](t, readFile(t, filepath.Join(out, "bundle.json")))
 	assert.Positive(t, b.Results.Totals.ExecutedFail)
 	assert.Equal(t, exitNo, command(t, "verify", filepath.Join(out, "bundle.json")).code, "sound")

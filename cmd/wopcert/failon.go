@@ -63,10 +63,12 @@ func (j judgement) code(c *report.Certification) int {
 	switch {
 	case c.Verdict == report.SuiteFault:
 		return exitInternal
-	case c.Interrupted, c.Totals.ExecutedPass == 0 && c.Totals.ExecutedFail == 0:
+	case c.Totals.ExecutedPass == 0 && c.Totals.ExecutedFail == 0:
 		return exitUnknown
 	case failed:
 		return exitNo
+	case c.Interrupted:
+		return exitUnknown
 	case j.failOn == failOnFailed:
 		return exitYes
 	case len(c.Blocked) > 0, c.Verdict == report.Incomplete:

@@ -101,7 +101,7 @@ func TestMergeCommand(t *testing.T) {
 	assert.Contains(t, r.err, "was made with the suite wopcert 0.1.0+2.43.2")
 	r = command(t, "merge", at("old"), "--out", at("of-old"), "--corpus", contract)
 	assert.Equal(t, exitNo, r.code, r.err)
-	assert.Equal(t, 1, strings.Count(r.out, "--corpus DIR"), "%s", r.out)
+	assert.Equal(t, 1, strings.Count(r.out, "--corpus "+contract), "%s", r.out)
 
 	// Divided by other costs, the parts would not be those of one division.
 	assert.Contains(t, []int{exitYes, exitNo}, certify("3", "--shard", "2/2", "--shard-costs", at("whole/results.json")).code)

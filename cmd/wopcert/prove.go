@@ -14,22 +14,27 @@ import (
 )
 
 func faultsCommand(s streams) *cobra.Command {
-	var alone bool
-	c := proofCommand(s, "fault", faults.Get, func(ctx context.Context, chosen []faults.Fault, tell func(proof.Step)) (proved, error) {
-		r, err := proof.Faults(ctx, proof.Options{Faults: chosen, Progress: tell, Alone: alone})
+	return proofCommand(s, "fault", faults.Get, func(ctx context.Context, chosen []faults.Fault, o proof.Options) (proved, error) {
+		o.Faults = chosen
+		r, err := proof.Faults(ctx, o)
+		if r == nil {
+			return proved{}, err
+		}
 		return proved{r, func(w io.Writer) { faultsText(w, r) }}, err
 	}, &cobra.Command{
 		Use:   "faults [ID...]",
 		Short: "Prove that every check can fail: break the reference host one way at a time and run the suite",
 		Long:  "Exit code 0 means that every fault turned exactly its own rows, for its stated reason.",
 	})
-	c.Flags().BoolVar(&alone, "alone", false, "run the whole suite on each fault by itself, which takes several times as long")
-	return c
 }
 
 func variantsCommand(s streams) *cobra.Command {
-	return proofCommand(s, "variant", variants.Get, func(ctx context.Context, chosen []variants.Variant, tell func(proof.Step)) (proved, error) {
-		r, err := proof.Variants(ctx, proof.Options{Variants: chosen, Progress: tell})
+	return proofCommand(s, "variant", variants.Get, func(ctx context.Context, chosen []variants.Variant, o proof.Options) (proved, error) {
+		o.Variants = chosen
+		r, err := proof.Variants(ctx, o)
+		if r == nil {
+			return proved{}, err
+		}
 		return proved{r, func(w io.Writer) { variantsText(w, r) }}, err
 	}, &cobra.Command{
 		Use:   "variants [ID...]",
@@ -47,10 +52,16 @@ type proved struct {
 // proofCommand completes a command that proves something of the suite with
 // changed hosts: those named, or all of them.
 func proofCommand[V any](s streams, noun string, get func(string) (V, bool),
-	prove func(context.Context, []V, func(proof.Step)) (proved, error), c *cobra.Command,
+	prove func(context.Context, []V, proof.Options) (proved, error), c *cobra.Command,
 ) *cobra.Command {
 	f := formatFlag(c)
+	o := proof.Options{Progress: progressLines(s)}
+	c.Flags().BoolVar(&o.Alone, "alone", false, "run the whole suite on each "+noun+" by itself, which takes several times as long")
+	c.Flags().IntVar(&o.Parallel, "parallel", proof.DefaultParallel, "hosts that work at a time; more of them wait")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.Parallel < 1 {
+			return usageError("", "--parallel %d: want 1 or more", o.Parallel)
+		}
 		var chosen []V
 		for _, id := range args {
 			v, ok := get(id)
@@ -59,9 +70,9 @@ func proofCommand[V any](s streams, noun string, get func(string) (V, bool),
 			}
 			chosen = append(chosen, v)
 		}
-		r, err := prove(cmd.Context(), chosen, progressLines(s))
-		if err != nil {
-			return unknownError("", "%v", err)
+		r, failed := prove(cmd.Context(), chosen, o)
+		if failed != nil && r.text == nil {
+			return unknownError("", "%v", failed)
 		}
 		if f.json() {
 			if err := writeJSON(s.out, r.report); err != nil {
@@ -69,6 +80,9 @@ func proofCommand[V any](s streams, noun string, get func(string) (V, bool),
 			}
 		} else {
 			r.text(s.out)
+		}
+		if failed != nil {
+			return unknownError("", "this is what was measured before the end: %v", failed)
 		}
 		if !r.report.OK() {
 			return answered(exitNo)

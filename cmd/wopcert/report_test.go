@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,4 +114,25 @@ func TestCompletion(t *testing.T) {
 		r := command(t, append([]string{"__complete"}, c[:len(c)-1]...)...)
 		assert.Contains(t, r.out, c[len(c)-1], c)
 	}
+}
+
+// TestCompletionInBash sources the script in a bash and asks it, as the tab key does.
+func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash to complete in")
+	}
+	bin := built(t)
+	script := `compopt() { :; }
+source <(wopcert completion bash)
+complete -p wopcert
+COMP_WORDS=(wopcert certify --scenario v2-run-ca) COMP_CWORD=3 COMP_LINE="${COMP_WORDS[*]}" COMP_POINT=${#COMP_LINE}
+__start_wopcert
+printf '%s\n' "${COMPREPLY[@]}"`
+	c := exec.Command(bash, "--norc", "--noprofile", "-c", script)
+	c.Env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH")}
+	out, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "-F __start_wopcert wopcert\nv2-run-cancel\n")
 }

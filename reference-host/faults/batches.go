@@ -60,7 +60,7 @@ func batchFaults() []Fault {
 				return f.Set("data", string(tamper.Encode(batch)))
 			}), frames, flush),
 		wire("batch-repeats-first", "A batch holds its first event twice.",
-			"where", several(func(f tamper.Frame, batch []any) tamper.Frame {
+			"where|twice", several(func(f tamper.Frame, batch []any) tamper.Frame {
 				return f.Set("data", string(tamper.Encode(append(slices.Clone(batch[:1]), batch...))))
 			}), frames),
 		wire("batch-newest-first", "A batch holds its events from the last to the first.",

@@ -253,6 +253,11 @@ func dedupFaults() []Fault {
 			"another scopeId was answered 409", sharedScopes(func(r *http.Request, _ string) string {
 				return "all-of-" + r.Header.Get("Authorization")[len(r.Header.Get("Authorization"))-8:]
 			}), dedup),
+		wire("dedup-of-scope-and-workflow", "A scope is kept to one run of each workflow.",
+			"201", sharedScopes(func(r *http.Request, scope string) string {
+				doc, _ := tamper.BodyJSON(r)
+				return scope + "-of-" + text(doc["workflowId"])
+			}), dedup),
 		made("dedup-race", "Of several creates for one scope at once two get through.",
 			"2 of them", func(c *referencehost.Config) { c.Store = &looseStore{Store: c.Store, seen: map[string]int{}} }, dedup),
 	}

@@ -139,6 +139,14 @@ func diffFaults() []Fault {
 			"divergedAtSeq", ofOthers(func(doc object, list []any) { doc["divergedAtSeq"] = list[len(list)-1].(object)["seq"] }), pure),
 		wire("diff-without-divergence", "A diff of runs that differ says that they do not diverge.",
 			"divergedAtSeq", ofOthers(func(doc object, _ []any) { doc["divergedAtSeq"] = nil }), pure),
+		wire("diff-of-types-alone", "A diff looks at the types of events and at nothing in them.",
+			"divergedAtSeq", ofOthers(func(doc object, list []any) {
+				list = slices.DeleteFunc(list, func(d any) bool { return d.(object)["op"] == "changed" && sameType(d.(object)) })
+				doc["eventDiffs"], doc["divergedAtSeq"] = list, nil
+				if len(list) > 0 {
+					doc["divergedAtSeq"] = list[0].(object)["seq"]
+				}
+			}), pure),
 		wire("diff-op-modified", "A diff calls a change by another word.",
 			"op", ofOthers(func(_ object, list []any) { list[0].(object)["op"] = "modified" }), pure),
 		wire("diff-with-time", "A diff says when it was made, and is another one each time.",
@@ -173,6 +181,13 @@ func diffFaults() []Fault {
 		wire("diff-against-foreign-served", "A diff against a run of another tenant is made.",
 			"200", foreignDiff(), authorized),
 	}
+}
+
+// sameType reports whether an entry of a diff is of two events of one type.
+func sameType(entry object) bool {
+	a, _ := entry["aEvent"].(object)
+	b, _ := entry["bEvent"].(object)
+	return a != nil && b != nil && a["type"] == b["type"]
 }
 
 // diffPerRead numbers the diffs of runs that differ.

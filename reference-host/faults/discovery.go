@@ -122,6 +122,23 @@ func representationFaults() []Fault {
 		wire("discovery-minimum-suite-version", "The discovery document still asks for a version of the suite.",
 			"minimumSuiteVersion", set("minimumSuiteVersion", "1.0.0"),
 			requirements.R0176WellKnownOneResourceV2Representation),
+		wire("discovery-headerless-names-more", "A request without a version is shown a version that others are not.",
+			"a request without OpenWOP-Version", discoveryAsked("", func(doc object) {
+				versions, _ := doc["protocolVersions"].([]any)
+				doc["protocolVersions"] = append(versions, "9.9")
+			}), requirements.R0176WellKnownOneResource),
+		wire("discovery-v1-names-itself", "The document of version 1 does not name version 2.",
+			"a request without OpenWOP-Version", discoveryAsked("", func(doc object) {
+				versions, _ := doc["protocolVersions"].([]any)
+				doc["protocolVersions"] = slices.DeleteFunc(versions, func(v any) bool { return strings.HasPrefix(text(v), "2.") })
+			}), requirements.R0176WellKnownOneResource).on("dual-stack"),
+		wire("discovery-minor-moved", "Who asks for a version with its minor number is sent elsewhere.",
+			"OpenWOP-Version: 2.", tamper.Answers(tamper.And(tamper.Discovery, func(r *http.Request) bool {
+				return strings.HasPrefix(r.Header.Get("OpenWOP-Version"), "2.")
+			}), func(_ *http.Request, a *tamper.Answer) {
+				a.Status = http.StatusTemporaryRedirect
+				a.Header.Set("Location", "/.well-known/openwop-2")
+			}), requirements.R0176WellKnownOneResource, requirements.R0172VersionHeaderHonored),
 		wire("discovery-as-plain-text", "The discovery document is served as text/plain.",
 			"text/plain", tamper.Answers(tamper.Discovery, func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Set("Content-Type", "text/plain")
@@ -229,4 +246,10 @@ func cachingFaults() []Fault {
 			}),
 			requirements.CapabilitiesDiscoveryIfNoneMatch, requirements.R0171HeaderSchemeVersionOnEveryResponse),
 	}
+}
+
+// discoveryAsked edits the discovery document for requests of one version.
+func discoveryAsked(version string, edit func(doc object)) tamper.Middleware {
+	return tamper.JSON(tamper.And(tamper.Discovery, func(r *http.Request) bool { return r.Header.Get("OpenWOP-Version") == version }),
+		http.StatusOK, func(_ *http.Request, doc map[string]any) { edit(doc) })
 }

@@ -103,7 +103,35 @@ func providerFaults() []Fault {
 	key, claim := requirements.IdempotencyProviderKey, requirements.IdempotencyOneClaim
 	inverses := requirements.SecurityDefaultsCompensationRetryIdentity
 	var counts notes[int]
+	var first notes[*referencehost.Outcome]
+	var owners notes[string]
 	return []Fault{
+		made("effect-business-key-of-nobody", "A business key of one tenant is that of every tenant.", "an effect of each tenant",
+			outbound.Leaving(func(ctx context.Context, e referencehost.Effect, next referencehost.Sender) (*referencehost.Outcome, error) {
+				owner, _ := owners.get(e.Key)
+				if known, ok := first.get(e.Key); ok && e.Key != "" && owner != e.Tenant {
+					return known, nil
+				}
+				outcome, err := next.Send(ctx, e)
+				if e.Key != "" && err == nil {
+					owners.put(e.Key, e.Tenant)
+					first.put(e.Key, outcome)
+				}
+				return outcome, err
+			}), distinct),
+		wire("effect-identity-without-ordinal", "A node that executes again has the effect it has had.", "an identity for each of two executions",
+			effectRows(func(_ *http.Request, rows []any, _ http.Handler) []any {
+				ids := map[string]any{}
+				for _, v := range rows {
+					if row, _ := v.(object); row["keying"] == "activity-recipe" {
+						if _, known := ids[text(row["nodeId"])]; !known {
+							ids[text(row["nodeId"])] = row["effectId"]
+						}
+						row["effectId"] = ids[text(row["nodeId"])]
+					}
+				}
+				return rows
+			}), distinct),
 		made("effect-without-key", "The provider is shown no idempotency key.", "idempotency key|key",
 			sendingEffects(func(e *referencehost.Effect) { e.Header.Del(providerKeyHeader) }), key, retry, stable, inverses),
 		made("effect-key-for-some", "Effects of business operations show no idempotency key.", "idempotency key|key",

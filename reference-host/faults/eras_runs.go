@@ -194,6 +194,8 @@ func pinFaults() []Fault {
 	return []Fault{
 		wire("pin-followed-silently", "A run that is pinned to a change nobody implements goes on.",
 			"with status", pinnedElsewhere(func(own any) any { return own }), cancelled),
+		wire("last-pin-counts", "Of the changes a run is pinned to only the last is looked at.", "with status", pinsAlike(-1), cancelled),
+		wire("first-pin-counts", "Of the changes a run is pinned to only the first is looked at.", "with status", pinsAlike(0), cancelled),
 		wire("cutover-without-its-reason", "A run that is cancelled for its pin says only that it was cancelled.",
 			"run.cancelled with payload", cutOver(func(_, p object) { p["reason"] = "cancelled" }), cancelled),
 		wire("cutover-by-nobody", "A run that is cancelled for its pin does not say by whom.",
@@ -274,4 +276,28 @@ func writerFaults() []Fault {
 				return older(next)
 			}, requirements.PersistenceV1WireInverted).on("dual-stack"),
 	}
+}
+
+// pinsAlike makes the pins of a stored log with several of them name the change
+// of the first or, for -1, of the last.
+func pinsAlike(which int) tamper.Middleware {
+	return tamper.Requests(seedRun, func(r *http.Request) {
+		doc, _ := tamper.BodyJSON(r)
+		rows, _ := doc["events"].([]any)
+		var pins []object
+		for _, v := range rows {
+			if row, _ := v.(object); row["type"] == "version.pinned" {
+				payload, _ := row["payload"].(object)
+				pins = append(pins, payload)
+			}
+		}
+		if len(pins) < 2 {
+			return
+		}
+		change := pins[(which+len(pins))%len(pins)]["changeId"]
+		for _, payload := range pins {
+			payload["changeId"] = change
+		}
+		tamper.SetBodyJSON(r, doc)
+	})
 }

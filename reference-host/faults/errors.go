@@ -48,6 +48,13 @@ func errorFaults() []Fault {
 		wire("retry-after-seconds-in-details", "An error says under details, in seconds, when to try again.",
 			"retryAfterSeconds", notFound(func(doc object) { doc["details"] = object{"retryAfterSeconds": 5} }),
 			requirements.R0171ErrorRegistryNoRetryDetails),
+		wire("taken-scope-retry-in-details", "The refusal of a run in a scope that is taken says under details when to try again.",
+			"retryAfterSeconds", tamper.JSON(tamper.CreateRun, http.StatusConflict, func(_ *http.Request, doc map[string]any) {
+				if doc["error"] == "run_already_active" {
+					doc["details"] = object{"retryAfterSeconds": 30}
+				}
+			}),
+			requirements.R0171ErrorRegistryNoRetryDetails),
 		wire("rate-limit-without-retry-after", "A 429 does not say when to try again.",
 			"Retry-After|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.Refuse(http.StatusTooManyRequests, "rate_limited", "slow down")
@@ -101,6 +108,23 @@ func malformedFaults() []Fault {
 					}
 				}
 				tamper.SetBodyJSON(r, doc)
+			}),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("unknown-body-member-dropped", "A member of the body that is not defined goes unread.",
+			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				if doc, ok := tamper.BodyJSON(r); ok && doc["wopcertUnknown"] != nil {
+					delete(doc, "wopcertUnknown")
+					tamper.SetBodyJSON(r, doc)
+				}
+			}),
+			requirements.R0172MalformedBodyEnvelope),
+		wire("misspelt-body-member-read", "A body gives its inputs under another name.",
+			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				if doc, ok := tamper.BodyJSON(r); ok && doc["input"] != nil {
+					doc["inputs"] = doc["input"]
+					delete(doc, "input")
+					tamper.SetBodyJSON(r, doc)
+				}
 			}),
 			requirements.R0172MalformedBodyEnvelope),
 		wire("array-body-runs", "A body that is a list is read as the object in it.",

@@ -308,6 +308,12 @@ func pollFaults() []Fault {
 				}
 				doc["lastSequence"] = integer(doc["lastSequence"]) + 1
 			}), shape),
+		wire("poll-last-sequence-of-cursor", "The lastSequence of a poll without events is the cursor it was asked with.",
+			"lastSequence", polled(func(r *http.Request, doc object) {
+				if list, _ := doc["events"].([]any); len(list) == 0 && hasCursor(r) && doc["isTerminal"] == true {
+					doc["lastSequence"] = cursorOf(r)
+				}
+			}), shape),
 		wire("poll-status-stale", "A poll of an ended run still says that it is running.",
 			"running", polled(func(_ *http.Request, doc object) {
 				if doc["isTerminal"] == true {

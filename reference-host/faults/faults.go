@@ -68,7 +68,7 @@ func All() []Fault {
 		forkFaults(), forkChildFaults(), diffFaults(), ancestryFaults(), annotationFaults(), targetFaults(), artifactFaults(), evalFaults(), turnFaults(),
 		payloadFaults(), streamModeFaults(), mixedModeFaults(), messageFaults(), quietFaults(), hostEventFaults(), batchFaults(), subscriberFaults(),
 		waitFaults(), lateFaults(), envelopeFaults(), envelopeOnceFaults(), catalogFaults(), schemaVersionFaults(), contractFaults(),
-		profileFaults(), extensionFaults(), twinFaults(), overlapFaults(), pageFaults(), engineVersionFaults(), preflightFaults(), forceEngineFaults(),
+		profileFaults(), extensionFaults(), twinFaults(), overlapFaults(), modeAloneFaults(), operationFaults(), createAloneFaults(), pageFaults(), engineVersionFaults(), preflightFaults(), forceEngineFaults(),
 		seamFaults(), gatedFaults(), scopeFaults(), workflowFaults(), dedupFaults(), evalRefusalFaults(), residencyFaults(), conversationRefusalFaults(),
 		boundFaults(), aiFaults(), constantFaults(), schemaFaults(), metadataFaults(), waitingFaults(), memberFaults(), encodingFaults(),
 		listFaults(), listPageFaults(), bulkFaults(), bulkEntryFaults(), raceFaults(), pauseFaults(), drainFaults(),

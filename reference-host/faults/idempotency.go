@@ -94,7 +94,7 @@ func replayFaults() []Fault {
 			"a new run under another key", onStatus(tamper.CreateRun, 201, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Idempotent-Replay", "true") }), replay).
 			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		{
-			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch, requirements.IdempotencyMutatingOperations},
+			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch, requirements.IdempotencyMutatingOperations, requirements.IdempotencyKeyTenantScope},
 			Blocks: []requirements.ID{requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome}, Reason: "another run|201|409",
 			Summary:  "The host forgets every Idempotency-Key at once, because each of its processes keeps its own.",
 			Decorate: func(c *referencehost.Config) { c.Store = forgetfulStore{c.Store} },

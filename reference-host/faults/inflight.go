@@ -2,6 +2,8 @@ package faults
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -264,6 +266,10 @@ func keyScopeFaults() []Fault {
 		wire("cancel-replay-unmarked", "A replayed cancel does not say that it is one.", "OpenWOP-Idempotent-Replay", unmarked(tamper.CancelRun), mutating),
 		wire("pause-replay-unmarked", "A replayed pause does not say that it is one.", "OpenWOP-Idempotent-Replay", unmarked(tamper.PauseRun), mutating),
 		wire("bulk-cancel-replay-unmarked", "A replayed bulk cancel does not say that it is one.", "OpenWOP-Idempotent-Replay", unmarked(tamper.BulkCancel), mutating),
+		wire("refusal-key-forgotten", "A request that was refused under a key is carried out when it comes again.",
+			"a refused resumeRun", refusalsForgotten(), mutating),
+		wire("key-of-run-replayed-to-another", "A cancel gets the response that its key has from the cancel of another run.",
+			"the cancel of another run", keysOfAnyRun(), operation),
 		made("key-of-create-replayed-to-cancel", "A key belongs to the tenant and not to the operation, and any request gets the response of the first.",
 			"201|replay|marker", func(c *referencehost.Config) {
 				c.Store = unseparated{Store: c.Store, key: func(k referencehost.RecordKey) referencehost.RecordKey { k.Endpoint = ""; return k },
@@ -273,6 +279,12 @@ func keyScopeFaults() []Fault {
 			"409 idempotency_key_mismatch", func(c *referencehost.Config) {
 				c.Store = unseparated{Store: c.Store, key: func(k referencehost.RecordKey) referencehost.RecordKey { k.Endpoint = ""; return k }}
 			}, operation),
+		wire("key-of-principal", "A key of one principal is not that of another one of the same tenant.", "another key of the tenant",
+			tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				if key := r.Header.Get("Idempotency-Key"); len(key) >= 22 && len(key) <= 100 {
+					r.Header.Set("Idempotency-Key", key+fmt.Sprintf(".%x", sha256.Sum256([]byte(r.Header.Get("Authorization"))))[:17])
+				}
+			}), tenant),
 		made("key-without-tenant", "A key of one tenant is that of every tenant.", "OpenWOP-Idempotent-Replay", func(c *referencehost.Config) {
 			c.Store = unseparated{Store: c.Store, key: func(k referencehost.RecordKey) referencehost.RecordKey { k.Tenant = ""; return k }}
 		}, tenant),

@@ -48,6 +48,9 @@ func callbackFaults() []Fault {
 		lead("callback-to-loopback", "A callback may lead to the host itself.", "//127.", "//[::1]"),
 		lead("callback-to-localhost", "A callback may lead to the host itself by name.", "//localhost"),
 		lead("callback-to-private", "A callback may lead into the host's own network.", "//10.", "//192.168."),
+		lead("callback-to-half-of-a-range", "A callback may lead to the second half of a private range.", "//172.31.", "//[febf:", "//[fc00:", "//10.255."),
+		lead("callback-to-metadata-by-name", "A callback may lead to the metadata of the cloud by name.", "//metadata.google", "//METADATA.google"),
+		lead("callback-to-localhost-spelt", "A callback may lead to the host itself by another spelling of its name.", "//LOCALHOST", "//localhost."),
 		lead("callback-to-metadata", "A callback may lead to the metadata of the cloud.", "//169.254."),
 		lead("callback-to-mapped-address", "A callback may lead to a private address written as IPv6.", "//[::ffff:"),
 		lead("callback-to-private-ipv6", "A callback may lead to a private IPv6 address.", "//[f"),
@@ -66,7 +69,7 @@ func callbackFaults() []Fault {
 		made("callbacks-not-made", "The host takes a callbackUrl and calls nobody.", "0 callbacks", calling(func(context.Context, referencehost.Sender, referencehost.Effect) (*referencehost.Outcome, error) {
 			return &referencehost.Outcome{Status: http.StatusNoContent}, nil
 		}), delivered).slow().blocking(
-			redirect, requirements.InterruptTokenInspects, requirements.InterruptTokenResolves, requirements.InterruptTokenResolveChecked, requirements.InterruptTokenResolveIdempotent,
+			redirect, requirements.SecurityDefaultsOnwardHopDelivery, requirements.InterruptTokenInspects, requirements.InterruptTokenResolves, requirements.InterruptTokenResolveChecked, requirements.InterruptTokenResolveIdempotent,
 			requirements.InterruptOneWinnerAcrossSurfaces, requirements.InterruptTokenExpiresAt, requirements.InterruptTokenDefaultLifetime, requirements.InterruptTokenCapped,
 			requirements.InterruptTokenExpired, requirements.InterruptTokenSpentResolved, requirements.InterruptTokenSpentCancelled, requirements.InterruptTokenSpentCompleted,
 			requirements.InterruptTokenMacRefused, requirements.InterruptInspectToken, requirements.R0170InterruptTokenSchemeUnprefixedRefused,

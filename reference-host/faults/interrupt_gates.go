@@ -102,7 +102,7 @@ func quorumFaults() []Fault {
 			if quorumOfTwo(inputs) {
 				delete(inputs, "requiredApprovals")
 			}
-		}), holds),
+		}), holds).blocking(veto),
 		inside("last-approval-not-counted", "The approval that completes the quorum is taken and does not count.", "waiting-approval", func(k *insider) tamper.Middleware {
 			return tamper.Instead(resolveByRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if k.by(r, referencehost.KeyApprover1) && given(r)["action"] == "accept" && k.ofWorkflow(quorumOfThree)(r, nil, next) {
@@ -146,20 +146,47 @@ func quorumFaults() []Fault {
 				inputs["overrideBypassesQuorum"] = true
 			}
 		}), once),
-		inside("votes-counted-not-voters", "A principal that approves twice gives two approvals.", "interrupt still pending", func(k *insider) tamper.Middleware {
-			return func(next http.Handler) http.Handler {
-				var mu sync.Mutex
-				seen := map[string]bool{}
-				return tamper.Requests(tamper.And(resolveByRun, func(r *http.Request) bool { return k.by(r, referencehost.KeyApprover3) }), func(r *http.Request) {
-					mu.Lock()
-					defer mu.Unlock()
-					if seen[r.URL.EscapedPath()] {
-						r.Header.Set("Authorization", k.bearer(referencehost.KeyApprover2))
-					}
-					seen[r.URL.EscapedPath()] = true
-				})(next)
+		wire("override-frees-everybody", "Where an override principal may bypass the quorum, everybody does.", "interrupt still pending", creating(gateOfChoice, func(_, inputs object) {
+			if inputs["overrideBypassesQuorum"] == true {
+				delete(inputs, "requiredApprovals")
 			}
+		}), holds),
+		inside("votes-counted-of-callers", "Whoever approves twice gives two approvals, unless it is an override principal.", "interrupt still pending", func(k *insider) tamper.Middleware {
+			return k.again(referencehost.KeyTenantA, referencehost.KeyApprover2)
+		}, holds),
+		inside("veto-only-at-first", "A reject that comes after an approval is taken and ends nothing.", "the gate over", func(k *insider) tamper.Middleware {
+			return tamper.Instead(resolveByRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				if k.by(r, referencehost.KeyApprover1) && given(r)["action"] == "reject" && k.whenGate(func(data object) bool {
+					return number(data["requiredApprovals"]) == "2" && !has(data, "approversList")
+				})(r, nil, next) {
+					a := &tamper.Answer{Header: http.Header{}}
+					accepted(a)
+					a.Send(w)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}, veto),
+		inside("votes-counted-not-voters", "A principal that approves twice gives two approvals.", "interrupt still pending", func(k *insider) tamper.Middleware {
+			return k.again(referencehost.KeyApprover3, referencehost.KeyApprover2)
 		}, once),
+	}
+}
+
+// again has whoever resolves an interrupt a second time by a key do so as
+// somebody else, in gates of a quorum.
+func (k *insider) again(key, other string) tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		var mu sync.Mutex
+		seen := map[string]bool{}
+		return tamper.Requests(tamper.And(resolveByRun, func(r *http.Request) bool { return k.by(r, key) && given(r)["action"] == "accept" }), func(r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if seen[r.URL.EscapedPath()] && number(k.asked(next, r, segmentIn(r))["requiredApprovals"]) == "2" {
+				r.Header.Set("Authorization", k.bearer(other))
+			}
+			seen[r.URL.EscapedPath()] = true
+		})(next)
 	}
 }
 
@@ -220,6 +247,15 @@ func approverFaults() []Fault {
 				return given(r)["action"] == "reject" && gate(r, doc, next)
 			}
 		}, accepted), enforced),
+		inside("decider-believed", "Who says that a listed principal has decided may decide.", "decidedBy", func(k *insider) tamper.Middleware {
+			return settled(resolveByRun, 403, "forbidden", func(r *http.Request, _ object, next http.Handler) bool {
+				list, _ := k.asked(next, r, segmentIn(r))["approversList"].([]any)
+				return slices.Contains(list, given(r)["decidedBy"])
+			}, accepted)
+		}, enforced),
+		inside("bearers-all-listed", "The bearer of a token decides at every gate.", "a resolve by token", func(k *insider) tamper.Middleware {
+			return settled(resolveByToken, 403, "forbidden", k.whenGate(onlyListed), accepted)
+		}, enforced),
 		inside("second-listed-refused", "Only the first principal of a list may decide.", "403", barred(func(k *insider, r *http.Request, data object) bool {
 			list, _ := data["approversList"].([]any)
 			return onlyListed(data) && len(list) == 2 && k.by(r, referencehost.KeyApprover1)

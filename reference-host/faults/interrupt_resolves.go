@@ -86,6 +86,15 @@ func reentryFaults() []Fault {
 					p["key"] = "wopcert.shared"
 				}
 			})},
+		wire("key-of-the-node", "An interrupt has the key of its node, however often that asks.", "one interrupt.requested for every key", shown(func(p object) {
+			if p["key"] == "gate.2" {
+				p["key"] = "gate"
+			}
+		}, "interrupt.requested"), key),
+		wire("reject-replayed", "A gate that is come to again takes its first decision for the second.", "a second interrupt.requested", tamper.Events(func(e map[string]any) bool {
+			p, _ := e["payload"].(object)
+			return p["key"] != "gate.2"
+		}), key).slow(),
 		wire("keys-of-a-run-alike", "All interrupts of a run have one key.", "one interrupt.requested for every key", shown(func(p object) {
 			if p["key"] == "left" || p["key"] == "right" {
 				p["key"] = "wait"
@@ -112,6 +121,12 @@ func reentryFaults() []Fault {
 					p["timeoutMs"] = 1500
 				}
 			}))}.slow(),
+		wire("deadline-grants", "An approval that nobody gives in time is granted.", "decision that grants", tamper.Events(func(e map[string]any) bool {
+			if p, ok := e["payload"].(object); ok && e["type"] == "interrupt.resolved" && p["action"] == "timeout" {
+				p["decision"] = "granted"
+			}
+			return true
+		}), deadline),
 		inside("answer-after-deadline-accepted", "An approval that comes after the deadline is taken.", "200", func(k *insider) tamper.Middleware {
 			return settled(resolveByRun, 409, alreadyResolved, func(r *http.Request, _ object, next http.Handler) bool {
 				return k.run(next, r, segmentIn(r))["workflowId"] == late

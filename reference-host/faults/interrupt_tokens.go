@@ -241,6 +241,20 @@ func tokenLifeFaults() []Fault {
 				return held(text) && len(part(text, -1)) >= 8 && strings.HasPrefix(part(right, -1), part(text, -1))
 			})
 		}, mac),
+		inside("token-mac-half-compared", "The second half of a MAC is not looked at.", "late in the MAC", func(k *insider) tamper.Middleware {
+			return forging(k, byToken, func(text string, claims *token.Claims) bool {
+				right, given := part(k.mint(*claims), -1), part(text, -1)
+				return held(text) && len(given) == len(right) && given[:len(right)/2] == right[:len(right)/2]
+			})
+		}, mac),
+		inside("token-mac-longer-enough", "What follows a MAC is not looked at.", "more after it", func(k *insider) tamper.Middleware {
+			return forging(k, byToken, func(text string, claims *token.Claims) bool {
+				return held(text) && strings.HasPrefix(part(text, -1), part(k.mint(*claims), -1))
+			})
+		}, mac),
+		inside("token-mac-optional", "A token without a MAC is believed.", "an empty MAC", func(k *insider) tamper.Middleware {
+			return forging(k, byToken, func(text string, _ *token.Claims) bool { return held(text) && part(text, -1) == "" })
+		}, mac),
 		inside("token-expiry-not-signed", "The MAC leaves out when a token expires.", "later expiresAt", func(k *insider) tamper.Middleware {
 			return forging(k, byToken, func(text string, claims *token.Claims) bool {
 				return held(text) && time.Until(claims.ExpiresAt) > time.Hour
@@ -275,6 +289,10 @@ func tokenSurfaceFaults() []Fault {
 				data["title"] = "Approval"
 			}
 		}), inspects),
+		wire("inspection-without-deadline", "Inspection leaves out by when an interrupt has to be resolved, and what by.", "InterruptPayload|timeoutMs", tamper.JSON(inspectByToken, http.StatusOK, func(_ *http.Request, doc map[string]any) {
+			delete(doc, "timeoutMs")
+			delete(doc, "resumeSchema")
+		}), inspects),
 		wire("inspection-of-another-key", "Inspection shows an interrupt under a key of its own.", "InterruptPayload", tamper.Answers(tamper.And(inspectByToken, func(r *http.Request) bool {
 			claims, _ := claimed(presented(r))
 			return claims.Intent == token.Resolve
@@ -290,6 +308,22 @@ func tokenSurfaceFaults() []Fault {
 			}
 		}), resolves),
 		inside("inspection-uses-up-token", "A token that has inspected resolves no more.", "409", usedUp, resolves),
+		wire("token-resolve-without-value", "What a gate was told by token is not in interrupt.resolved.", "resumeValue.action|with the resume value", shown(func(p object) {
+			if p["resolvedBy"] == nil && p["reason"] == nil {
+				delete(p, "resumeValue")
+			}
+		}, "interrupt.resolved"), resolves),
+		wire("token-resolve-without-action", "What was decided by token is recorded without its action.", "action of interrupt.resolved", shown(func(p object) {
+			if p["resolvedBy"] == nil {
+				delete(p, "action")
+			}
+		}, "interrupt.resolved"), resolves),
+		wire("token-resolve-without-edit", "What was edited is not recorded where it came by token.", "editedArtifactData of interrupt.resolved", shown(func(p object) {
+			if p["resolvedBy"] == nil {
+				delete(p, "editedArtifactData")
+			}
+		}, "interrupt.resolved"), resolves),
+		wire("token-resolve-incomplete", "A resolve by token may leave out what belongs to its action.", "edit-accept", settled(resolveByToken, 400, "validation_error", saying("edit-accept needs"), accepted), checked),
 		wire("token-resolve-body-open", "A resolve by token takes members it does not know.", "decidedBy", tamper.Requests(resolveByToken, func(r *http.Request) {
 			if doc := body(r); doc["resumeValue"] != nil {
 				tamper.SetBodyJSON(r, object{"resumeValue": doc["resumeValue"]})
@@ -302,6 +336,7 @@ func tokenSurfaceFaults() []Fault {
 			return given(r)["action"] == "refine"
 		}, accepted), checked),
 		wire("token-resolve-key-ignored", "A resolve by token ignores its Idempotency-Key.", "409", tamper.Requests(resolveByToken, func(r *http.Request) { r.Header.Del("Idempotency-Key") }), idempotent),
+		wire("token-key-of-other-body", "A resolve by token with the key of another one gets its response.", "409 idempotency_key_mismatch", settled(resolveByToken, 409, "idempotency_key_mismatch", nil, accepted), idempotent),
 		wire("token-replay-unmarked", "A replayed resolve by token does not say that it is one.", "OpenWOP-Idempotent-Replay|marker", tamper.Answers(resolveByToken, func(_ *http.Request, a *tamper.Answer) {
 			a.Header.Del("OpenWOP-Idempotent-Replay")
 		}), idempotent),

@@ -44,9 +44,25 @@ func echoed(status string, a *tamper.Answer) {
 	a.SetJSON(object{"status": status})
 }
 
+// waitingKept refuses to cancel a run that waits for an external event.
+func waitingKept() tamper.Middleware {
+	return tamper.Instead(tamper.CancelRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		body := tamper.Body(r)
+		now, _ := tamper.Ask(next, r, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil).JSON()
+		if now["workflowId"] == "conformance-interrupt-external-event" && now["status"] == "waiting-external" {
+			refuse(w, next, r, http.StatusConflict, "run_state_conflict")
+			return
+		}
+		tamper.SetBody(r, body)
+		next.ServeHTTP(w, r)
+	})
+}
+
 func cancelFaults() []Fault {
 	cancel := requirements.R0170RunCancel
 	return []Fault{
+		wire("waiting-run-not-cancelled", "A run that waits for an external event is not cancelled.",
+			"409 run_state_conflict", waitingKept(), cancel),
 		wire("cancel-of-completed-echoes", "A cancel of a completed run is answered 200 with its state.",
 			"200", onEnded(echoed, "completed"), cancel),
 		wire("cancel-of-cancelled-echoes", "A second cancel of a cancelled run is answered 200 with its state.",
@@ -139,6 +155,18 @@ func snapshotFaults() []Fault {
 		})
 	}
 	return []Fault{
+		wire("snapshot-without-error", "The snapshot of a run that failed does not say why.",
+			"error.code", snapshot(func(doc object) {
+				if doc["workflowId"] == "conformance-failure" {
+					delete(doc, "error")
+				}
+			}), valid),
+		wire("snapshot-error-of-host", "The snapshot of a run that failed says that the host failed.",
+			"error.code", snapshot(func(doc object) {
+				if e, ok := doc["error"].(object); ok && doc["workflowId"] == "conformance-failure" {
+					e["code"] = "internal_error"
+				}
+			}), valid),
 		wire("snapshot-etag-constant", "The entity tag of a snapshot stays the same while the run changes.",
 			`"run"`, tamper.Chain(
 				tagged(func(a *tamper.Answer) { a.Header.Set("ETag", `"run"`) }),
@@ -155,6 +183,8 @@ func snapshotFaults() []Fault {
 			"304", tamper.Requests(tamper.And(tamper.GetRun, tamper.HasHeader("If-None-Match")), func(r *http.Request) {
 				r.Header.Set("If-None-Match", "*")
 			}), etag),
+		wire("snapshot-changes-under-one-tag", "What a snapshot shows of a run that executes changes, and its entity tag does not.",
+			"snapshots that differ", progressShown(), etag),
 		wire("snapshot-extra-member", "A snapshot has a member the schema does not know.",
 			"progress", snapshot(func(doc object) { doc["progress"] = 0.5 }), valid),
 		wire("snapshot-without-workflow-id", "A snapshot does not say which workflow it runs.",
@@ -166,6 +196,22 @@ func snapshotFaults() []Fault {
 		wire("snapshot-started-at-epoch", "A snapshot gives the time it started as a number.",
 			"startedAt", snapshot(func(doc object) { doc["startedAt"] = 1767225600000 }), valid),
 	}
+}
+
+// progressShown shows as a variable for how long a run has waited, under the tag it has anyway.
+func progressShown() tamper.Middleware {
+	return tamper.JSON(tamper.GetRun, http.StatusOK, func(_ *http.Request, doc map[string]any) {
+		started, err := time.Parse(time.RFC3339Nano, text(doc["startedAt"]))
+		if err != nil || doc["workflowId"] != "wopcert-two-delays" || doc["status"] != "running" {
+			return
+		}
+		variables, _ := doc["variables"].(object)
+		if variables == nil {
+			variables = object{}
+			doc["variables"] = variables
+		}
+		variables["waitedMs"] = time.Since(started).Milliseconds()
+	})
 }
 
 // etagPerRead gives each snapshot another tag and knows none of them again.

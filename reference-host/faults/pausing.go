@@ -49,7 +49,7 @@ func pauseFaults() []Fault {
 			}
 		}), floor),
 		wire("pause-policy-not-logged", "run.paused does not say which policy was asked for.", "drainPolicy",
-			payloadOf("run.paused", func(p object) { delete(p, "drainPolicy") }), floor),
+			payloadOf("run.paused", func(p object) { delete(p, "drainPolicy") }), floor, requirements.RunsPauseDrains),
 		wire("pause-policy-logged-wrong", "run.paused names the default policy, whatever was asked for.", "drainPolicy",
 			payloadOf("run.paused", func(p object) { p["drainPolicy"] = "drain-current-node" }), floor),
 		wire("resume-answers-200", "An accepted resume is answered 200.", "200", resumeAnswer(202, func(a *tamper.Answer) { a.Status = 200 }), floor).

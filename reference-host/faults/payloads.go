@@ -50,7 +50,7 @@ func payloadFaults() []Fault {
 						return []tamper.Frame{f}
 					}
 					return plainBatch(r, f, batch)
-				})), hatch).on(on),
+				})), hatch, requirements.R0171StreamSseProjection).on(on),
 		wire("vendor-members-not-in-batches", "Batches leave the members of vendors out.",
 			"bufferMs|openwop-hint", batched(plainBatch), hatch, requirements.EventsBatchFrames).on(on),
 		wire("vendor-members-not-in-poll", "A poll leaves the members of vendors out where a node starts.",
@@ -61,7 +61,7 @@ func payloadFaults() []Fault {
 						plain(e)
 					}
 				}
-			}), hatch).on(on),
+			}), hatch, requirements.R0171StreamSseProjection).on(on),
 		wire("vendor-member-without-prefix", "A payload holds a member of the host's own under a plain name.",
 			"note", ofType("node.completed", func(e object) { e["payload"].(object)["note"] = "seen" }), hatch, requirements.R0171PayloadRegistryClosed),
 		wire("turn-of-nothing", "conversation.exchanged says neither what was said nor what it came to.",

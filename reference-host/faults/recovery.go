@@ -110,7 +110,11 @@ func recoveryFaults() []Fault {
 			}, executing),
 		made("recovery-slower-than-declared", "The bound that is declared is shorter than a restart takes.",
 			notInTime, func(c *referencehost.Config) {
-				c.Recovery.Start, c.Recovery.Reentry = time.Millisecond, 30*time.Millisecond
+				c.Recovery.Start, c.Recovery.Reentry = time.Millisecond, time.Second
+				active := 0
+				if c.Store.ActiveRuns(context.Background(), func(referencehost.Log) error { active++; return nil }) == nil && active > 0 {
+					time.Sleep(1200 * time.Millisecond)
+				}
 			}, accepted, executing),
 		made("recovery-bound-rounded", "The bound that is declared is rounded apart from its terms.",
 			"sum of its terms", func(c *referencehost.Config) {

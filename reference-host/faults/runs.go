@@ -88,6 +88,26 @@ func foreignNotFound(m tamper.Match) tamper.Middleware {
 	})
 }
 
+// createdAsClaimed answers a create with a run of the tenant its body names.
+func createdAsClaimed() tamper.Middleware {
+	return tamper.Instead(tamper.CreateRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		body, _ := tamper.BodyJSON(r)
+		claimed := text(body["tenantId"])
+		if claimed != "" {
+			r = r.Clone(r.Context())
+			delete(body, "tenantId")
+			tamper.SetBodyJSON(r, body)
+		}
+		a := tamper.Record(next, r)
+		if doc, ok := a.JSON(); ok && claimed != "" && a.Status == http.StatusCreated {
+			_, opaque, _ := strings.Cut(text(doc["runId"]), "/")
+			doc["runId"] = claimed + "/" + opaque
+			a.SetJSON(doc)
+		}
+		a.Send(w)
+	})
+}
+
 func idFaults() []Fault {
 	bare := requirements.R0170IdGrammarBareId
 	binding := requirements.R0170IdGrammarTenantBinding
@@ -104,6 +124,8 @@ func idFaults() []Fault {
 				doc["runId"] = "another-tenant/" + opaque
 			}),
 			otherRun()...).blocking(unread()...),
+		wire("created-in-tenant-of-body", "A create whose body names another tenant makes a run of that one.",
+			"a create whose body names another tenant", createdAsClaimed(), requirements.R0170IdGrammarSnapshot),
 		wire("event-id-is-counter", "The eventId of an event is a small number as text.",
 			"eventId", tamper.Events(func(e map[string]any) bool { e["eventId"] = "e-" + number(e["sequence"]); return true }),
 			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),

@@ -92,7 +92,7 @@ func suppressionFaults() []Fault {
 	return []Fault{
 		made("replay-performs-what-is-missing", "A replay performs an effect that its source has no outcome of.", "replay_source_missing|no effect of node|outputs of the node",
 			replaysLive(sideEffect), missing, unperformed, taken),
-		made("replay-performs-requests", "A replay sends its requests.", "no more|recorded|outputs of the node", replaysLive(http1), again, taken),
+		made("replay-performs-requests", "A replay sends its requests.", "no more|recorded|outputs of the node|replay_source_missing", replaysLive(http1), again, taken, missing),
 		made("replay-fires-seams", "A replay of what a seam has sent sends it again.", "no effect attempt", replaysLive("wopcert-seam-http"), refire),
 		made("replay-fires-storage", "A replay of what a seam has stored stores it again.", "no effect attempt", replaysLive("wopcert-seam-artifact"), refire),
 		watching("replay-sends-and-takes-the-record", "A replay sends what its source sent, and takes the recorded outcome all the same.", "no more", func(s *sent) tamper.Middleware {
@@ -102,6 +102,22 @@ func suppressionFaults() []Fault {
 				}
 			})
 		}, again),
+		watching("replay-sends-what-was-cut-off", "A replay sends what its source had sent when it was cancelled, and fails all the same.", "no more", func(s *sent) tamper.Middleware {
+			return tamper.Instead(tamper.ForkRun, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				doc, _ := tamper.BodyJSON(r)
+				source, _ := tamper.Ask(next, r, http.MethodGet, "/runs/"+tamper.RunSegment(r), nil).JSON()
+				if doc["mode"] == "replay" && source["status"] == "cancelled" {
+					s.again(text(source["runId"]), func(e *referencehost.Effect) bool { return e.NodeID == "effect" })
+				}
+				next.ServeHTTP(w, r)
+			})
+		}, again),
+		made("replay-of-replay-unrecorded", "Outcomes are looked up where effects were performed, and a replay has performed none.", "the replay of the replay",
+			recordedAs(func(source, _ referencehost.Log, draft *referencehost.Draft) {
+				if source.Run().ForkMode == "replay" && draft.NodeID == "effect" && draft.Type == "node.completed" {
+					draft.Type, draft.Payload = "node.failed", tamper.Encode(object{"nodeId": "effect", "error": object{"code": sourceMissing, "message": "no outcome"}})
+				}
+			}), taken),
 		made("replay-makes-up-success", "A replay completes what it has no outcome of, with nothing.", "replay_source_missing",
 			recordedAs(func(_, _ referencehost.Log, draft *referencehost.Draft) {
 				if failsFor(draft, sourceMissing) {

@@ -64,6 +64,12 @@ func unwindFaults() []Fault {
 	return []Fault{
 		made("unwind-in-order", "What was done first is undone first.", "nodes of the plan|the inverse of",
 			plannedEntries("reverse-completion", backwards), reverse),
+		made("unwind-by-place", "What stands last in the workflow is undone first.", "nodes of the plan|the inverse of",
+			plannedEntries("reverse-completion", func(list []any) []any {
+				list = slices.Clone(list)
+				slices.SortFunc(list, func(a, b any) int { return strings.Compare(text(a.(object)["nodeId"]), text(b.(object)["nodeId"])) })
+				return list
+			}), reverse),
 		made("unwind-against-dependencies", "What others depend on is undone before them.", "the inverse of",
 			plannedEntries("dependency-graph", backwards), graph),
 		made("unwind-by-name", "What is undone by dependencies is undone in the order of names.", "the inverse of",

@@ -189,10 +189,14 @@ func listFaults() []Fault {
 		})(next)
 	}
 	return []Fault{
-		wire("list-without-newest", "The newest run is not in the list.", "is not among them",
+		wire("list-without-newest", "The newest run with a tag is not in the list.", "is not among them",
 			listed(func(r *http.Request, runs []any, _ object) []any {
-				if len(runs) > 0 && query(r, "cursor") == "" && query(r, "limit") != "1" {
-					return runs[1:]
+				newest := slices.IndexFunc(runs, func(v any) bool {
+					tags, _ := v.(object)["tags"].([]any)
+					return len(tags) > 0
+				})
+				if newest >= 0 && query(r, "cursor") == "" && query(r, "limit") != "1" {
+					return slices.Delete(runs, newest, newest+1)
 				}
 				return runs
 			}), scoped),

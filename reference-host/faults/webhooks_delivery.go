@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	referencehost "wopcert/reference-host"
+	"wopcert/reference-host/internal/eventlog"
 	"wopcert/reference-host/tamper"
 	"wopcert/reference-host/tamper/outbound"
 	"wopcert/requirements"
@@ -40,6 +42,21 @@ func deliveryFaults() []Fault {
 				p.EditEvent(func(event object) { event["eventId"] = "delivery." + text(event["eventId"]) })
 			}),
 			verbatim),
+		made("webhook-event-under-v1-name", "The events of a run of version 1 are delivered as they are stored.", "as in the log",
+			outbound.Delivering(func(p *outbound.Post) {
+				p.EditEvent(func(event object) {
+					if event["type"] == "orchestrator.decided" {
+						event["payload"] = object{"decision": event["payload"]}
+					}
+				})
+			}), verbatim),
+		made("webhook-v1-name-unmatched", "Subscriptions are matched with the names that events are stored by.", "of a run of version 1",
+			outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+				if event, _ := tamper.Decode(p.Body).(object)["event"].(object); event["type"] == "orchestrator.decided" {
+					return outbound.Taken(), nil
+				}
+				return next.Send(ctx, p.Effect)
+			}), requirements.WebhooksAtLeastOnce).slow(),
 		made("webhook-tenant-for-workspace", "The tenant stands in for a workspace there is none of.", "workspaceId",
 			outbound.Delivering(func(p *outbound.Post) { p.EditBody(func(doc object) { doc["workspaceId"] = p.Hook.Tenant }) }), workspace),
 		made("webhook-workspace-missing", "The workspace of a run is left out.", "workspaceId",
@@ -191,12 +208,35 @@ func retryFaults() []Fault {
 				return next.Send(ctx, p.Effect)
 			}), requirements.WebhooksAtLeastOnce).slow(),
 		made("webhook-held-up", "Deliveries are made one after the other.", "another subscription|subscriptions at a time",
-			atATime(1),
+			atATime(1, time.Minute),
 			requirements.WebhooksIsolation, requirements.WebhooksIsolationEight).slow(),
+		made("webhook-held-up-briefly", "Deliveries are made one after the other, and none may take long.", "another subscription while|subscriptions at a time",
+			atATime(1, 300*time.Millisecond),
+			requirements.WebhooksIsolation, requirements.WebhooksIsolationEight).slow(),
+		made("webhook-refusals-accepted", "What a receiver refuses as the caller's fault is not sent again.", "answered 404|answered 429",
+			outbound.Answered(func(_ *outbound.Post, o *referencehost.Outcome) *referencehost.Outcome {
+				if o != nil && o.Status >= 400 && o.Status <= 499 {
+					return outbound.Taken()
+				}
+				return o
+			}), durable).slow(),
+		made("webhook-retry-redirected", "A retry goes where a redirect leads.", "after a 302|after a 307",
+			outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+				o, err := next.Send(ctx, p.Effect)
+				if err == nil && p.Attempt > 1 && o.Status >= 300 && o.Status <= 399 {
+					p.URL = o.Header.Get("Location")
+					_, _ = next.Send(ctx, p.Effect) // what comes there does not matter
+				}
+				return o, err
+			}), follow),
 		made("webhook-four-at-a-time", "Four deliveries are under way at a time, whoever they are for.", "another subscription while 8|8 subscriptions at a time",
-			atATime(4),
+			atATime(4, time.Minute),
 			requirements.WebhooksIsolationEight).slow(),
 		made("webhook-branch-silent", "A branch is as silent as a replay.", "event of the branch", silentForks(), requirements.WebhooksBranchDelivered),
+		made("webhook-replay-delivered", "A replay delivers what it records like any run.", "what the replay has from its source",
+			func(c *referencehost.Config) { c.Store = loudReplays{Store: c.Store} }, requirements.WebhooksReplaySilent),
+		made("webhook-replay-history-by-type", "What a replay tells again is delivered, unless it is the start of a run.", "what the replay has from its source",
+			func(c *referencehost.Config) { c.Store = loudReplays{Store: c.Store, but: "run.started"} }, requirements.WebhooksReplaySilent),
 		onwardHop("webhook-carries-authorization", "A delivery carries the credential the subscription was made with.", "Authorization"),
 		onwardHop("webhook-carries-cookie", "A delivery carries the cookies the subscription was made with.", "Cookie"),
 	}
@@ -239,8 +279,8 @@ func redirected(done bool) func(*referencehost.Config) {
 	})
 }
 
-// atATime bounds the deliveries under way to subscriptions that are to the same tags, for as long as it takes.
-func atATime(n int) func(*referencehost.Config) {
+// atATime bounds the deliveries under way to subscriptions that are to the same tags, each for as long as it may take.
+func atATime(n int, each time.Duration) func(*referencehost.Config) {
 	var mu sync.Mutex
 	places := make(map[string]chan struct{}) // by tags
 	of := func(tags []string) chan struct{} {
@@ -262,7 +302,9 @@ func atATime(n int) func(*referencehost.Config) {
 				return nil, ctx.Err()
 			}
 			defer func() { <-place }()
-			return next.Send(ctx, p.Effect)
+			bounded, cancel := context.WithTimeout(ctx, each)
+			defer cancel()
+			return next.Send(bounded, p.Effect)
 		}))
 }
 
@@ -297,4 +339,22 @@ func onwardHop(id, summary, name string) Fault {
 			}
 		}),
 	}
+}
+
+// loudReplays is a store to which a replay is a run like any other when
+// something has to be said of its events, but for those of one type.
+type loudReplays struct {
+	referencehost.Store
+	but string
+}
+
+// Outbox implements referencehost.Store.
+func (s loudReplays) Outbox(outbox eventlog.Outbox) {
+	s.Store.Outbox(func(run eventlog.Run, events []eventlog.Event) []eventlog.TableWrite {
+		if run.ForkMode == "replay" {
+			run.ForkMode, run.ForkOf, run.ForkPoint = "", "", 0
+			events = slices.DeleteFunc(slices.Clone(events), func(e eventlog.Event) bool { return e.Type == s.but })
+		}
+		return outbox(run, events)
+	})
 }

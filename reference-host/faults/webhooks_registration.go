@@ -64,6 +64,8 @@ func registrationFaults() []Fault {
 		secretAtTheEnd(),
 		made("webhook-registered-anew", "A registration that is repeated under its key is made again.", "webhookId|subscription",
 			func(c *referencehost.Config) { c.Store = &repeater{Store: c.Store} }, requirements.WebhooksRegistrationIdempotent),
+		wire("webhook-refusal-not-kept", "A registration whose endpoint did not consent is made again under its key, and the endpoint asked again.", "no request to the endpoint",
+			forgottenKeys(registerHook(), "webhook_endpoint_unverified"), requirements.WebhooksRegistrationIdempotent),
 		accepting("webhook-empty-events-accepted", "A registration for no event is accepted.", requirements.WebhooksEventsNonempty, func(doc object) {
 			if list, ok := doc["events"].([]any); ok && len(list) == 0 {
 				doc["events"] = []any{"run.completed"}
@@ -218,6 +220,8 @@ func unregisterFaults() []Fault {
 		zombies(),
 		made("webhook-retried-after-unregister", "What has failed once is tried again, subscribed or not.", "attempts",
 			retriedForever(), requirements.WebhooksUnregisterEndsRetries),
+		made("webhook-scheduled-after-unregister", "What is to be tried again is, though its subscription has ended meanwhile.", "but one that had begun",
+			retriedOnSchedule(), requirements.WebhooksUnregisterEndsRetries),
 	}
 }
 
@@ -285,4 +289,46 @@ func retriedForever() func(*referencehost.Config) {
 			return o, err
 		})(c)
 	}
+}
+
+// retriedOnSchedule makes the retries of what fails while the subscription is
+// there whatever becomes of it, as timers do that nobody stops.
+func retriedOnSchedule() func(*referencehost.Config) {
+	return func(c *referencehost.Config) {
+		store := c.Store
+		outbound.Carrying(func(ctx context.Context, p *outbound.Post, next referencehost.Sender) (*referencehost.Outcome, error) {
+			o, err := next.Send(ctx, p.Effect)
+			id := p.Header.Get("OpenWOP-Webhook-Id")
+			if err != nil || o.Status < 300 || p.Attempt > 1 || outbound.HookOf(ctx, store, id).ID == "" {
+				return o, err
+			}
+			later, effect := context.WithoutCancel(ctx), p.Effect
+			go func() {
+				for range 3 {
+					tamper.Pause(later, 60*time.Millisecond)
+					if outbound.HookOf(later, store, id).ID == "" {
+						_, _ = next.Send(later, effect) // nobody waits for it
+					}
+				}
+			}()
+			return o, err
+		})(c)
+	}
+}
+
+// forgottenKeys gives a request whose key was refused with a code another key
+// when it is sent again.
+func forgottenKeys(m tamper.Match, code string) tamper.Middleware {
+	var refused notes[bool]
+	return tamper.Instead(m, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		key := r.Header.Get("Idempotency-Key")
+		if again, _ := refused.get(key); again && key != "" {
+			r.Header.Set("Idempotency-Key", strings.Repeat("again", 6)[:26]+strconv.Itoa(len(key)))
+		}
+		a := tamper.Record(next, r)
+		if doc, _ := a.JSON(); doc["error"] == code {
+			refused.put(key, true)
+		}
+		a.Send(w)
+	})
 }

@@ -217,6 +217,11 @@ func verificationFaults() []Fault {
 				}
 				return o
 			}, verification),
+		made("webhook-endpoint-awaited", "An endpoint may take as long as it likes to consent.", "comes after",
+			decorators(func(c *referencehost.Config) { c.Egress.Timeout = 30 * time.Second },
+				outbound.Verifying(func(ctx context.Context, e referencehost.Effect, next referencehost.Sender) (*referencehost.Outcome, error) {
+					return next.Send(context.WithoutCancel(ctx), e)
+				})), verification).slow(),
 		outcome("webhook-endpoint-200-only", "An endpoint has to answer 200 and no other 2xx.", "201 for an endpoint",
 			func(_ referencehost.Effect, o *referencehost.Outcome) *referencehost.Outcome {
 				if o != nil && o.Status > 200 {

@@ -2,7 +2,9 @@ package variants
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,6 +94,10 @@ func familyVariants() []Variant {
 		})),
 		made("list-pages-small", doc, "List", "A page of the list holds three runs and no more.",
 			family("runList", object{"maxPageSize": 3}), requirements.R0182RunListFilterExact),
+		made("list-pages-single", doc, "List", "A page of the list holds one run.",
+			family("runList", object{"maxPageSize": 1})),
+		made("node-executions-bounded-low", doc, "run section", "A run executes forty nodes, and shows a recursionLimit above that as forty.",
+			family("limits", object{"maxNodeExecutions": 40})).front(clamped("recursionLimit", 40)),
 		made("loops-bounded-low", doc, "run section", "An orchestrator has twelve turns and a run a minute.",
 			family("limits", object{"maxLoopIterations": 12, "maxRunDurationMs": 60_000})),
 		made("memory-distillation-on", doc, "distillation section", "The host distills text into memory.", chained(
@@ -104,7 +110,29 @@ func familyVariants() []Variant {
 	}
 }
 
-// front puts a middleware around the variant's host.
+// clamped shows a member of the run section of configurables at most as high as
+// a limit of the host.
+func clamped(member string, most int64) tamper.Middleware {
+	edit := func(doc object) {
+		configurable, _ := doc["configurable"].(object)
+		run, _ := configurable["run"].(object)
+		if n, ok := run[member].(json.Number); ok {
+			if asked, err := n.Int64(); err == nil && asked > most {
+				run[member] = most
+			}
+		}
+	}
+	return tamper.Chain(snapshot(edit), tamper.Frames(tamper.Streams("values"), func(*http.Request) tamper.FrameEdit {
+		return func(f tamper.Frame, out *tamper.Out) {
+			if doc, ok := f.JSON(); ok {
+				edit(doc)
+				f = f.Set("data", string(tamper.Encode(doc)))
+			}
+			out.Send(f)
+		}
+	}))
+}
+
 // unsent takes webhooks and seams from the host: what the variant rewrites on the
 // way to a reader it does not rewrite in a delivery, nor in a log that was seeded.
 func (v Variant) unsent() Variant {
@@ -113,6 +141,7 @@ func (v Variant) unsent() Variant {
 	return v
 }
 
+// front puts a middleware around the variant's host.
 func (v Variant) front(wrap tamper.Middleware) Variant {
 	v.Wrap = wrap
 	return v
@@ -211,6 +240,12 @@ func controlVariants() []Variant {
 			tamper.JSON(tamper.Or(tamper.CancelRun, tamper.PauseRun), http.StatusForbidden, func(_ *http.Request, doc map[string]any) {
 				if doc["error"] == "forbidden" {
 					doc["error"] = "run_forbidden"
+				}
+			})),
+		grant("key-per-path", "idempotency.md", "Layer 1: Idempotency-Key", "A key belongs to a path, so that one for two runs is two.",
+			tamper.Requests(tamper.And(tamper.OfRun, func(r *http.Request) bool { return r.Method == http.MethodPost }), func(r *http.Request) {
+				if key := r.Header.Get("Idempotency-Key"); len(key) >= 22 && len(key) <= 100 {
+					r.Header.Set("Idempotency-Key", key+fmt.Sprintf(".%x", sha256.Sum256([]byte(r.URL.EscapedPath())))[:17])
 				}
 			})),
 		made("in-flight-refused", "idempotency.md", "Layer 1: Idempotency-Key", "A create takes a while, and who comes with its key meanwhile is refused.",

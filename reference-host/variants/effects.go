@@ -30,7 +30,7 @@ func needsReplayMode() []requirements.ID {
 		requirements.ReplayDivergedReported, requirements.ReplayDivergedContinues, requirements.ReplayDivergedStreamed,
 		requirements.ReplayPureNodesLive, requirements.ReplaySourceMissing, requirements.ReplaySourceMissingNoEffect,
 		requirements.ReplayRecordedOutcome, requirements.ReplayOutcomeOrdinal, requirements.ReplayEffectNotSentAgain,
-		requirements.SecurityDefaultsCompensationReplayNoRefire, requirements.InterruptEligibilityFixed,
+		requirements.SecurityDefaultsCompensationReplayNoRefire, requirements.InterruptEligibilityFixed, requirements.WebhooksReplaySilent,
 	}
 }
 

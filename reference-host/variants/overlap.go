@@ -66,7 +66,7 @@ func (h *dualHost) majorOne(next http.Handler) http.Handler {
 		rest, older := strings.CutPrefix(r.URL.EscapedPath(), "/v1/")
 		switch {
 		case tamper.Discovery(r) && (major == "" || major == "1"):
-			olderDocument(tamper.Ask(next, r, http.MethodGet, "/.well-known/openwop", nil)).Send(w)
+			olderDocument(tamper.Ask(next, major2(r), http.MethodGet, "/.well-known/openwop", nil)).Send(w)
 		case older && (major == "" || major == "1"):
 			h.serve(w, r, "/"+rest, next)
 		case major == "1":

@@ -149,6 +149,13 @@ func runVariants() []Variant {
 
 func identityVariants() []Variant {
 	return []Variant{
+		grant("body-tenant-ignored", "runs.md", "Create", "The tenantId of a create goes unread: the tenant is that of the credential.",
+			tamper.Requests(tamper.CreateRun, func(r *http.Request) {
+				if body, ok := tamper.BodyJSON(r); ok && body["tenantId"] != nil {
+					delete(body, "tenantId")
+					tamper.SetBodyJSON(r, body)
+				}
+			})),
 		made("ids-shortest", "identity.md", "5. Identifier grammars", "Ids have sixteen characters, all of them digits.",
 			ids(func(n uint64) string { return pad(n, 16, "0") })),
 		made("ids-longest", "identity.md", "5. Identifier grammars", "Ids have 128 characters.",

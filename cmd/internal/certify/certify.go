@@ -3,6 +3,7 @@
 package certify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,6 +50,9 @@ type Request struct {
 	Recovery *harness.Recovery
 	Out      string
 	Progress harness.Progress
+	// Again is what certify was given to reach the host, as a shell reads it: part of the
+	// command that reproduces a failure. Empty for --host with its URL.
+	Again string
 	// Shard is which part of a divided run this is, nil for a whole one; see Divide.
 	Shard *Shard
 	// Judge may add to the result before it is written, nil for none.
@@ -82,7 +86,16 @@ func Run(ctx context.Context, q Request) (*report.Certification, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, f := range results.Failures {
+		results.Failures[i].Reproduce = q.reproduce(f.Scenario)
+	}
 	return q.conclude(evidence, results, nil, exchanges(results.Capture))
+}
+
+// reproduce is a command that runs one scenario again as this run did. Evidence is never
+// overwritten, so it names a place of its own.
+func (q *Request) reproduce(scenario string) string {
+	return fmt.Sprintf(`wopcert certify %s --scenario %s --out "$(mktemp -d)"`, cmp.Or(q.Again, "--host "+q.HostURL), scenario)
 }
 
 // conclude turns what was seen into a bundle and a result and writes the evidence. The

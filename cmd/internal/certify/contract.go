@@ -15,7 +15,7 @@ func (q *Request) suiteVersion() string {
 }
 
 // noteContract says that an installed package stood in for this program's schemas, and where it
-// had nothing to stand in with. How to reproduce a failure then includes it.
+// had nothing to stand in with.
 func (q *Request) noteContract(c *report.Certification) {
 	kept := q.Corpus.OwnSchemas()
 	if len(kept) == 0 {
@@ -23,13 +23,7 @@ func (q *Request) noteContract(c *report.Certification) {
 	}
 	c.Notes = append(c.Notes, fmt.Sprintf("the schemas are those of %s %s; this program's own stood in for: %s",
 		corpus.PackageName, q.Corpus.Version(), strings.Join(wholes(kept), ", ")))
-	for i := range c.Failures {
-		c.Failures[i].Reproduce += withPackage
-	}
 }
-
-// withPackage is what reproducing takes beside the scenario, where a package is in use.
-const withPackage = " --corpus DIR"
 
 // wholes leaves the definitions of a schema out where the schema itself is on the list.
 func wholes(names []string) (out []string) {

@@ -109,10 +109,7 @@ func (q *Request) assemble(parts []*part) (*harness.Results, error) {
 		place[sc.ID] = i
 	}
 	for _, p := range parts {
-		for _, f := range p.results.Failures {
-			f.Reproduce = strings.TrimSuffix(f.Reproduce, withPackage) // it is added again
-			r.Failures = append(r.Failures, f)
-		}
+		r.Failures = append(r.Failures, p.results.Failures...)
 		r.Tests = append(r.Tests, p.results.Tests...)
 		// Parts run side by side: the whole took as long as the longest.
 		r.Duration = max(r.Duration, time.Duration(p.results.DurationMs)*time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,7 +61,10 @@ func Read(name string) ([]Failure, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
-		return nil, &Error{fmt.Sprintf("expected failures: %s: %v", name, err)}
+		return nil, &Error{fmt.Sprintf("expected failures: %s: %s", name, plain(err))}
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, &Error{fmt.Sprintf("expected failures: %s holds more than one document", name)}
 	}
 	seen := map[requirements.ID]bool{}
 	for i := range list {
@@ -73,6 +77,16 @@ func Read(name string) ([]Failure, error) {
 		seen[list[i].id] = true
 	}
 	return list, nil
+}
+
+// notAList is what the reader of YAML says of a text that is none, or that has other things than entries in it.
+var notAList = regexp.MustCompile(`cannot unmarshal \S+ (?:.* )?into \S+`)
+
+// plain says what is wrong with a text without the names of this program's own types.
+func plain(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.Join(strings.Fields(strings.TrimPrefix(text, "unmarshal errors:")), " ")
+	return notAList.ReplaceAllString(strings.ReplaceAll(text, " in type expect.Failure", ""), "not a list of entries")
 }
 
 func (f *Failure) check() error {

@@ -29,8 +29,11 @@ func TestReadRefuses(t *testing.T) {
 		"- requirement: 0170.run-cancel\n  reason: ' '\n  until: 2030-01-01\n":         "no reason",
 		"- requirement: 0170.run-cancel\n  reason: r\n":                                "YYYY-MM-DD",
 		"- requirement: 0170.run-cancel\n  reason: r\n  until: soon\n":                 "YYYY-MM-DD",
-		"- requirement: 0170.run-cancel\n  reason: r\n  until: 2030-01-01\n  why: x\n": "why not found",
-		"requirement: 0170.run-cancel\n":                                               "cannot unmarshal",
+		"- requirement: 0170.run-cancel\n  reason: r\n  until: 2030-01-01\n  why: x\n": ": line 4: field why not found",
+		"requirement: 0170.run-cancel\n":                                               ": line 1: not a list of entries",
+		"- 7\n":                                                                        ": line 1: not a list of entries",
+		"{{{":                                                                          "did not find expected",
+		"[]\n---\n[]\n":                                                                "more than one document",
 		"- requirement: 0170.run-cancel\n  reason: r\n  until: 2030-01-01\n- requirement: openwop.requirement.0170.run-cancel\n  reason: r\n  until: 2030-01-01\n": "listed twice",
 	} {
 		_, err := Read(list(t, text))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"wopcert/bundle"
 	"wopcert/harness"
@@ -42,11 +43,9 @@ func (r *FaultReport) OK() bool { return r.Killed == r.Total && len(r.Collateral
 // Faults breaks the reference host in each way and runs the suite on it.
 //
 // That a fault is killed is seen on a host that has it alone, with the scenarios
-// of the rows it turns. That it turns nothing else is seen with the whole suite,
-// several faults in one host at a time: what turns beyond the rows they declare
-// together sends each of them through the whole suite by itself. A row that one
-// fault of such a group declares can hide that another turns it too;
-// Options.Alone rules that out at several times the cost.
+// of the rows it declares. That it turns nothing else is seen with the whole suite,
+// several faults in one host at a time: see narrow. Few faults, and all of them with
+// Options.Alone, are measured by themselves with the whole suite.
 //
 // The error says why nothing could be proved; a fault that survives is part of
 // the report. When the context ends the report holds what was proved until
@@ -61,15 +60,164 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	}
 	defer p.close()
 	l := newFaultLedger(o.Faults)
-	switch {
-	case o.Own:
-		err = p.faultsTogether(ctx, l, false)
-	case o.Alone || len(o.Faults) <= fewFaults:
-		err = p.faultsAlone(ctx, l, all(len(o.Faults)))
-	default:
-		err = p.faultsTogether(ctx, l, true)
+	if o.Own || !o.Alone && len(o.Faults) > fewChanges {
+		err = p.killed(ctx, l)
+	}
+	if err == nil && !o.Own {
+		err = p.nothingElse(ctx, l)
 	}
 	return l.report(), err
+}
+
+// faultLedger is what is known of each fault. Its methods may be called side by side.
+type faultLedger struct {
+	faults     []faults.Fault
+	mu         sync.Mutex
+	survived   [][]Survivor
+	collateral [][]Collateral
+	judged     []bool
+}
+
+func newFaultLedger(all []faults.Fault) *faultLedger {
+	return &faultLedger{
+		faults: all, survived: make([][]Survivor, len(all)), collateral: make([][]Collateral, len(all)), judged: make([]bool, len(all)),
+	}
+}
+
+// record replaces what is known of a fault and reports whether it is proved.
+func (l *faultLedger) record(i int, survived []Survivor, collateral []Collateral) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.survived[i], l.collateral[i], l.judged[i] = survived, collateral, true
+	return len(survived)+len(collateral) == 0
+}
+
+func (l *faultLedger) report() *FaultReport {
+	r := &FaultReport{
+		Total:      len(l.faults),
+		Survived:   append([]Survivor{}, slices.Concat(l.survived...)...),
+		Collateral: append([]Collateral{}, slices.Concat(l.collateral...)...),
+	}
+	for i := range l.faults {
+		if l.judged[i] && len(l.survived[i]) == 0 {
+			r.Killed++
+		}
+	}
+	return r
+}
+
+// proved reports whether nothing speaks against a fault that was looked at.
+func (l *faultLedger) proved(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.judged[i] && len(l.survived[i])+len(l.collateral[i]) == 0
+}
+
+// changeOf is a host with one fault.
+func (p *prover) changeOf(f faults.Fault) change {
+	return change{id: f.ID, wrap: f.Wrap, decorate: f.Decorate, slow: f.Slow, declares: declared(f), mortal: p.kills(f.Breaks, f.Opens)}
+}
+
+func declared(f faults.Fault) []requirements.ID {
+	return slices.Concat(f.Breaks, f.Blocks, f.Opens, f.Closes, f.Relaxes)
+}
+
+// killed measures every fault with the scenarios of its own rows.
+func (p *prover) killed(ctx context.Context, l *faultLedger) error {
+	for _, mortal := range []bool{true, false} {
+		var changes []change
+		var which []int
+		for i, f := range l.faults {
+			c := p.changeOf(f)
+			c.suite = p.scenariosOf(c.declares)
+			if c.mortal == mortal {
+				changes, which = append(changes, c), append(which, i)
+			}
+		}
+		err := p.each(ctx, changes, func(n int, m *measurement) bool {
+			survived, collateral := judgeFault(l.faults[which[n]], p.unchanged(changes[n]), m)
+			return l.record(which[n], survived, collateral)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nothingElse measures the faults with the whole suite. Those that are known to be
+// killed can only lose by it; the others, whose rows may stand on what other
+// scenarios leave behind, are judged anew. A fault that is known to be killed on a
+// host that dies is not killed again.
+func (p *prover) nothingElse(ctx context.Context, l *faultLedger) error {
+	changes := make([]change, len(l.faults))
+	known := make([]bool, len(l.faults))
+	var mortals, others []int
+	for i, f := range l.faults {
+		changes[i], known[i] = p.changeOf(f), l.proved(i)
+		changes[i].apart = !known[i]
+		if changes[i].mortal = changes[i].mortal && !known[i]; changes[i].mortal {
+			mortals = append(mortals, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	alone := func(i int, m *measurement) bool {
+		survived, collateral := judgeFault(l.faults[i], p.unchanged(changes[i]), m)
+		if known[i] && p.kills(l.faults[i].Breaks, l.faults[i].Opens) {
+			survived = nil // it takes a kill to see it
+		}
+		return l.record(i, survived, collateral)
+	}
+	fits := func(members []int, m *measurement) bool {
+		var all []faults.Fault
+		for _, i := range members {
+			all = append(all, l.faults[i])
+		}
+		return p.asDeclared(all, m)
+	}
+	if err := p.narrow(ctx, changes, mortals, fits, alone); err != nil {
+		return err
+	}
+	return p.narrow(ctx, changes, others, fits, alone)
+}
+
+// asDeclared reports whether every row that turned went where a fault of those in
+// the host sends it.
+func (p *prover) asDeclared(members []faults.Fault, m *measurement) bool {
+	if m.err != nil || len(m.suite) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(p.baseline.rows, func(was row) bool {
+		is := m.byID[was.id]
+		return is.result != was.result && !slices.ContainsFunc(members, func(f faults.Fault) bool { return sends(f, is) })
+	})
+}
+
+// sends reports whether a fault declares what was found of a row.
+func sends(f faults.Fault, is row) bool {
+	switch is.result {
+	case bundle.ExecutedFail:
+		return slices.Contains(f.Breaks, is.id) && f.Explains(is.detail)
+	case bundle.Blocked:
+		return slices.Contains(f.Blocks, is.id)
+	case bundle.Inapplicable:
+		return slices.Contains(f.Closes, is.id) || slices.Contains(f.Relaxes, is.id)
+	case bundle.ExecutedPass:
+		return slices.Contains(f.Opens, is.id) || slices.Contains(f.Relaxes, is.id)
+	}
+	return false
+}
+
+// scenariosOf are the scenarios of the rows that a fault says something about.
+func (p *prover) scenariosOf(rows []requirements.ID) []harness.Scenario {
+	wanted := map[string]bool{}
+	for _, id := range rows {
+		if r, ok := requirements.Get(id); ok {
+			wanted[r.Scenario] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(p.options.Scenarios), func(s harness.Scenario) bool { return !wanted[s.ID] })
 }
 
 // judgeFault compares a broken host with the unbroken one.

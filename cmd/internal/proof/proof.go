@@ -54,7 +54,7 @@ type Options struct {
 	Faults    []faults.Fault     // what Faults proves, nil for all
 	Variants  []variants.Variant // what Variants proves, nil for all
 	Parallel  int                // hosts that work at a time, DefaultParallel when 0
-	Alone     bool               // every fault by itself with the whole suite, see Faults
+	Alone     bool               // every change by itself with the whole suite, see Faults and Variants
 	Own       bool               // every fault by itself with the scenarios of its own rows, which sees nothing of others'
 	Progress  func(Step)         // nil for none; calls are serialized
 }
@@ -92,6 +92,8 @@ type change struct {
 	slow     bool               // started first, so that nothing waits for a late starter
 	suite    []harness.Scenario // what is run, nil for everything the options name
 	mortal   bool               // measured on a host that is killed
+	declares []requirements.ID  // rows it says something about
+	apart    bool               // never put into a host with others
 }
 
 // prover measures hosts.
@@ -254,7 +256,7 @@ func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m
 	// Much of the time would go into collecting what hosts leave behind.
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	atWork, atAll := p.options.Parallel, p.options.Parallel*waitingPerWorking
-	if len(changes) > 0 && changes[0].mortal {
+	if slices.ContainsFunc(changes, func(c change) bool { return c.mortal }) {
 		atWork, atAll = killedAtATime, killedAtATime
 	}
 	working := make(chan struct{}, atWork)

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"wopcert/bundle"
 	"wopcert/reference-host/variants"
@@ -29,7 +30,8 @@ type Broken struct {
 func (r *VariantReport) OK() bool { return r.Held == r.Total && len(r.Broken) == 0 }
 
 // Variants gives the reference host each freedom and runs the whole suite on
-// it. Errors are as for [Faults].
+// it, several freedoms in one host at a time: see narrow. Few of them, and all with
+// Options.Alone, are measured by themselves. Errors are as for [Faults].
 func Variants(ctx context.Context, o Options) (*VariantReport, error) {
 	if o.Variants == nil {
 		o.Variants = variants.All()
@@ -40,18 +42,48 @@ func Variants(ctx context.Context, o Options) (*VariantReport, error) {
 	}
 	defer p.close()
 	changes := make([]change, len(o.Variants))
+	var mortals, others []int
 	for i, v := range o.Variants {
-		changes[i] = change{id: v.ID, basePath: v.BasePath, wrap: v.Wrap, decorate: v.Decorate, mortal: p.kills(v.Opens, v.Relaxes)}
+		changes[i] = change{id: v.ID, basePath: v.BasePath, apart: v.BasePath != "", wrap: v.Wrap, decorate: v.Decorate,
+			declares: slices.Concat(v.Relaxes, v.Opens), mortal: p.kills(v.Opens, v.Relaxes)}
+		if changes[i].mortal {
+			mortals = append(mortals, i)
+		} else {
+			others = append(others, i)
+		}
 	}
 	broken := make([][]Broken, len(o.Variants))
-	judged := make([]bool, len(o.Variants))
-	err = p.each(ctx, changes, func(i int, m *measurement) bool {
-		broken[i], judged[i] = judgeVariant(o.Variants[i], p.unchanged(changes[i]), m), true
-		return len(broken[i]) == 0
-	})
+	held := make([]bool, len(o.Variants))
+	var mu sync.Mutex
+	alone := func(i int, m *measurement) bool {
+		found := judgeVariant(o.Variants[i], p.unchanged(changes[i]), m)
+		mu.Lock()
+		defer mu.Unlock()
+		broken[i], held[i] = found, len(found) == 0
+		return held[i]
+	}
+	fits := func(members []int, m *measurement) bool {
+		var all variants.Variant
+		for _, i := range members {
+			all.Relaxes = append(all.Relaxes, o.Variants[i].Relaxes...)
+			all.Opens = append(all.Opens, o.Variants[i].Opens...)
+		}
+		if len(judgeVariant(all, p.baseline, m)) > 0 {
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, i := range members {
+			held[i] = true
+		}
+		return true
+	}
+	if err = p.narrow(ctx, changes, mortals, fits, alone); err == nil {
+		err = p.narrow(ctx, changes, others, fits, alone)
+	}
 	report := &VariantReport{Total: len(o.Variants), Broken: append([]Broken{}, slices.Concat(broken...)...)}
-	for i := range o.Variants {
-		if judged[i] && len(broken[i]) == 0 {
+	for _, ok := range held {
+		if ok {
 			report.Held++
 		}
 	}

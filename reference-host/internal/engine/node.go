@@ -138,6 +138,15 @@ func (c *Call) Send(ctx context.Context, effect Effect) (*Outcome, error) {
 	return c.engine.sender.Send(ctx, effect)
 }
 
+// Key is the re-entry key of what this execution of the node asks (interrupt.md §Re-entry and resume values): the same
+// whichever attempt asks, and another where the node is executed again, which asks anew.
+func (c *Call) Key() string {
+	if c.execution <= 1 {
+		return c.NodeID
+	}
+	return fmt.Sprintf("%s.%d", c.NodeID, c.execution)
+}
+
 // Log records a line in the run's log (log.appended).
 func (c *Call) Log(level, message string) error {
 	return c.emit(eventlog.LogAppended, logPayload{Level: level, Message: message, NodeID: c.NodeID})
