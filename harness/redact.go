@@ -21,6 +21,7 @@ type redactor struct {
 	replace *strings.Replacer
 	margin  int // bytes; no spelling of a secret is longer
 	values  []string
+	drop    bool // keep nothing of what crossed the wire, see Options.Unrecorded
 
 	learned learnedSecrets // what hosts made and handed over during the run
 }

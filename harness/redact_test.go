@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -169,5 +170,29 @@ func TestCredentialsDoNotPrint(t *testing.T) {
 	c := Credentials{Primary: "p-key-1", OtherTenant: "o-key-1", ReadOnly: "r-key-1"}
 	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%v %+v %#v %s", c, c, c, c), fmt.Sprintf("%v", Options{Credentials: c}), fmt.Sprintf("%#v", Options{Credentials: c})} {
 		assert.NotContains(t, s, "-key-1")
+	}
+}
+
+// Where nothing is kept the exchanges are counted, and secrets that a host hands over
+// are still learned.
+func TestUnrecorded(t *testing.T) {
+	t.Parallel()
+	host := newHost(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"secret":"made-by-the-host-itself"}`)
+	})
+	var carries bool
+	r := measure(t, Options{BaseURL: host.URL, Unrecorded: true, Scenarios: []Scenario{oneTest(func(tt *T) {
+		tt.Do(Request{Path: "/hooks"})
+		second := tt.Do(Request{Path: "/again"})
+		carries = tt.Carries("so it says made-by-the-host-itself")
+		tt.Expect(idA, That(false, "a", "b").At(second))
+	})}})
+	assert.True(t, carries)
+	require.Len(t, r.Failures, 1)
+	assert.Equal(t, 2, r.Failures[0].Exchange)
+	for _, tape := range r.Capture.Tests() {
+		for _, e := range tape.Exchanges {
+			assert.Empty(t, e.URL+e.Request.Body+e.Response.Body)
+		}
 	}
 }

@@ -52,6 +52,10 @@ type Options struct {
 	// most rows would be blocked for a reason that is not the host's, and with an
 	// *OptOutError when the host advertises a family that is opted out of.
 	Preflight bool
+
+	// Unrecorded leaves the capture empty but for its numbers, where nobody reads it.
+	// What the rows say is the same.
+	Unrecorded bool
 }
 
 // Results is what a run saw. Rows are complete: every requirement of every
@@ -213,6 +217,7 @@ func newRun(base *url.URL, o Options) *run {
 	signing := newSigningSecrets()
 	signing.conceal(secrets)
 	capture := &Capture{redact: newRedactor(secrets)}
+	capture.redact.drop = o.Unrecorded
 	timeout := o.Timeout
 	if timeout <= 0 {
 		timeout = DefaultTimeout

@@ -281,7 +281,8 @@ func artifactFaults() []Fault {
 		wire("artifact-link-for-anybody", "The link in a part of an artifact answers whoever has it.",
 			"200", signedLinks(), requirements.R0205ArtifactUrlPartScoped),
 		wire("artifact-link-without-scope", "The link in a part of an artifact asks for a credential and takes any.",
-			"200", anyCredential(), requirements.R0205ArtifactUrlPartScoped).on("artifact-url-part"),
+			"200", anyCredential(), requirements.R0205ArtifactUrlPartScoped).on("artifact-url-part").
+			also("getArtifact: 404 not_found", requirements.R0170IdGrammarTenantBinding),
 		wire("artifact-always-a2a", "An artifact is answered in the form of A2A, whatever is asked for.",
 			"application/a2a+json", tamper.Requests(tamper.GetArtifact, func(r *http.Request) { r.Header.Set("Accept", "application/a2a+json") }),
 			requirements.RunsArtifactA2aOffered),

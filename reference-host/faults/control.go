@@ -160,7 +160,8 @@ func bulkEntryFaults() []Fault {
 				a.SetJSON(object{"error": "validation_error", "message": "too many", "details": object{"maxRunIds": 1000}})
 			}), capped),
 		wire("bulk-cancel-cap-413", "Too large a bulk cancel is refused 413.", "413",
-			refused(func(a *tamper.Answer) { a.Status = http.StatusRequestEntityTooLarge }), capped),
+			refused(func(a *tamper.Answer) { a.Status = http.StatusRequestEntityTooLarge }), capped).
+			also("bulkCancelRuns of no runs answered 413 validation_error", requirements.ErrorsRegisteredStatus),
 		wire("bulk-cancel-before-refusal", "Too large a bulk cancel is refused once some of it was done.", "go on",
 			tamper.Instead(tamper.BulkCancel, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				if ids := requested(r); len(ids) > 100 {

@@ -235,7 +235,8 @@ func dedupFaults() []Fault {
 	}
 	return []Fault{
 		wire("dedup-ignored", "OpenWOP-Dedup is ignored.",
-			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) { r.Header.Del("OpenWOP-Dedup") }), dedup),
+			"201", tamper.Requests(tamper.CreateRun, func(r *http.Request) { r.Header.Del("OpenWOP-Dedup") }), dedup).
+			blocking(requirements.R0171ErrorRegistryNoRetryDetails),
 		wire("dedup-without-retry-after", "The refusal of a second run of a scope does not say when to try again.",
 			"Retry-After", conflict(func(a *tamper.Answer) { a.Header.Del("Retry-After") }), dedup),
 		wire("dedup-retry-after-words", "The refusal of a second run of a scope says in words when to try again.",
@@ -243,7 +244,8 @@ func dedupFaults() []Fault {
 		wire("dedup-other-code", "The refusal of a second run of a scope has the code for the state of a run.",
 			"409 run_state_conflict", conflict(func(a *tamper.Answer) {
 				a.SetJSON(object{"error": "run_state_conflict", "message": "the scope is taken", "details": object{"runStatus": "running"}})
-			}), dedup),
+			}), dedup).
+			blocking(requirements.R0171ErrorRegistryNoRetryDetails),
 		wire("dedup-by-default", "A scope is kept to one run without being asked.",
 			"without the header", tamper.Requests(func(r *http.Request) bool {
 				doc, ok := tamper.BodyJSON(r)

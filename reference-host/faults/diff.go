@@ -138,7 +138,8 @@ func diffFaults() []Fault {
 		wire("diff-diverges-at-end", "A diff gives the last sequence that differs as the one where the runs diverged.",
 			"divergedAtSeq", ofOthers(func(doc object, list []any) { doc["divergedAtSeq"] = list[len(list)-1].(object)["seq"] }), pure),
 		wire("diff-without-divergence", "A diff of runs that differ says that they do not diverge.",
-			"divergedAtSeq", ofOthers(func(doc object, _ []any) { doc["divergedAtSeq"] = nil }), pure),
+			"divergedAtSeq", ofOthers(func(doc object, _ []any) { doc["divergedAtSeq"] = nil }), pure).
+			also("divergedAtSeq absent", requirements.PersistenceDiffTranslated),
 		wire("diff-of-types-alone", "A diff looks at the types of events and at nothing in them.",
 			"divergedAtSeq", ofOthers(func(doc object, list []any) {
 				list = slices.DeleteFunc(list, func(d any) bool { return d.(object)["op"] == "changed" && sameType(d.(object)) })
@@ -148,7 +149,8 @@ func diffFaults() []Fault {
 				}
 			}), pure),
 		wire("diff-op-modified", "A diff calls a change by another word.",
-			"op", ofOthers(func(_ object, list []any) { list[0].(object)["op"] = "modified" }), pure),
+			"op", ofOthers(func(_ object, list []any) { list[0].(object)["op"] = "modified" }), pure).
+			also("does not match run-diff-response: /eventDiffs/0/op: value", requirements.PersistenceDiffTranslated),
 		wire("diff-with-time", "A diff says when it was made, and is another one each time.",
 			"second|again|equal", diffPerRead(), pure),
 		wire("diff-of-run-ids", "Two runs that did the same differ in what names the run.",
@@ -244,7 +246,8 @@ func ancestryFaults() []Fault {
 		wire("ancestry-not-found", "The host advertises the parents of runs and does not serve them.",
 			"404", tamper.Answers(tamper.GetAncestry, func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(http.StatusNotFound, "not_found", "no such path")
-			}), ancestry),
+			}), ancestry).
+			also("getRunAncestry: 404 not_found", requirements.R0170IdGrammarTenantBinding),
 	}
 	for i := range faults {
 		faults[i] = faults[i].on("ancestry-on")

@@ -186,7 +186,8 @@ func providerFaults() []Fault {
 					_, _ = next.Send(ctx, e)
 				}
 				return next.Send(ctx, e)
-			}), claim),
+			}), claim).
+			blocking(requirements.IdempotencyDistinctInvocations),
 	}
 }
 

@@ -240,7 +240,8 @@ func ledgerReadFaults() []Fault {
 			}), read),
 		wire("effects-of-a-node-elsewhere", "The effects of a run are told of a node it has not.", "effect of a node that the run never started|records of",
 			everyEffect(func(e object, _ string) { e["nodeId"] = "elsewhere" }), read, recorded).
-			blocking(requirements.R0173EffectSeamNoRefire),
+			blocking(requirements.R0173EffectSeamNoRefire).
+			also("0 in 2 records", requirements.IdempotencyDistinctInvocations),
 		wire("effects-of-nothing", "A run that is not there has no effects.", "200",
 			tamper.Instead(getEffects(), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				a := tamper.Record(next, r)
@@ -251,7 +252,8 @@ func ledgerReadFaults() []Fault {
 				a.Send(w)
 			}), refused),
 		wire("effects-of-others-missing", "The effects of another tenant's run are not there.", "404",
-			onStatus(getEffects(), 403, func(a *tamper.Answer) { a.Refuse(404, "not_found", "no such run") }), refused),
+			onStatus(getEffects(), 403, func(a *tamper.Answer) { a.Refuse(404, "not_found", "no such run") }), refused).
+			also("getRunEffects: 404 not_found", requirements.R0170IdGrammarTenantBinding),
 		wire("effect-of-a-node-unrecorded", "The ledger of a run with an effect is empty.", "record of node effect",
 			ledgers(func(doc object, workflow string) {
 				if workflow == "conformance-replay-side-effect" {
@@ -297,7 +299,8 @@ func identityFaults() []Fault {
 			tamper.JSON(sendsTwice, http.StatusCreated, func(_ *http.Request, doc map[string]any) { doc["effectId"] = text(doc["effectId"]) + "x" }), key),
 		wire("effect-spelt-from-its-run", "The identity of an effect is the run's and a number.", "without the run|effectId in a second run",
 			tamper.Chain(everyEffect(func(e object, runID string) { e["effectId"] = ofRun(runID) }),
-				tamper.JSON(sendsTwice, http.StatusCreated, func(_ *http.Request, doc map[string]any) { doc["effectId"] = ofRun(text(doc["runId"])) })), key, stable),
+				tamper.JSON(sendsTwice, http.StatusCreated, func(_ *http.Request, doc map[string]any) { doc["effectId"] = ofRun(text(doc["runId"])) })), key, stable).
+			also("1 in 2 records", requirements.IdempotencyDistinctInvocations),
 		wire("effect-of-another-tenant", "The identity of an effect is bound to another tenant.", "tenant",
 			tamper.Chain(everyEffect(func(e object, _ string) { e["effectId"] = "other" + text(e["effectId"]) }),
 				tamper.JSON(sendsTwice, http.StatusCreated, func(_ *http.Request, doc map[string]any) { doc["effectId"] = "other" + text(doc["effectId"]) })), key,

@@ -232,7 +232,8 @@ func fieldFaults() []Fault {
 				if doc, ok := a.JSON(); ok && doc["error"] == "payload_unprojectable" {
 					a.Refuse(500, "event_type_unmapped", "the payload is not known")
 				}
-			}), requirements.EventsEra2NothingDropped),
+			}), requirements.EventsEra2NothingDropped).
+			closing(requirements.WebhooksUnprojectableDeadLettered),
 		wire("missing-version-defaulted", "A stored pin without a version reads as one of version 0.",
 			"with version", seedRows(func(_, row object) {
 				if payload, ok := row["payload"].(object); ok && row["type"] == "version.pinned" && payload["version"] == nil {

@@ -258,7 +258,8 @@ func writerFaults() []Fault {
 				if d.Type == "runOrchestrator.decided" {
 					d.Type = "orchestrator.decided"
 				}
-			}), vocabulary),
+			}), vocabulary).
+			blocking(requirements.WebhooksEventVerbatim, requirements.WebhooksAtLeastOnce),
 		wire("appended-with-a-gap", "The sequences of what is appended to a log of era 2 do not follow on.",
 			"after sequence", polledSeeds(rowOf("run.resuming"), func(e object) bool {
 				if strings.HasPrefix(text(e["type"]), "run.cancelled") {
@@ -267,7 +268,8 @@ func writerFaults() []Fault {
 				return true
 			}), vocabulary),
 		wire("appended-shown-under-v1-names", "What the host appends to a log of era 2 is shown as it is stored.",
-			"runOrchestrator.decided", polledSeeds(anyRow, renamedTo("orchestrator.decided", "runOrchestrator.decided")), vocabulary, requirements.R0176V1EventsTranslatedPoll),
+			"runOrchestrator.decided", polledSeeds(anyRow, renamedTo("orchestrator.decided", "runOrchestrator.decided")), vocabulary, requirements.R0176V1EventsTranslatedPoll).
+			blocking(requirements.WebhooksEventVerbatim, requirements.WebhooksAtLeastOnce),
 		wire("v1-wire-shows-v2-names", "Under version 1 the log of a run of era 3 reads by version 2 names.",
 			"orchestrator.decided", func(next http.Handler) http.Handler {
 				older := tamper.JSON(func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/") }, http.StatusOK, func(_ *http.Request, doc map[string]any) {

@@ -19,26 +19,33 @@ func errorFaults() []Fault {
 	envelope := requirements.R0171ErrorRegistryEnvelope
 	return []Fault{
 		wire("envelope-extra-member", "An error envelope has a member beside error, message and details.",
-			"traceId|of a run that is no eval run", notFound(func(doc object) { doc["traceId"] = "abc" }), envelope, requirements.RunsEvalSummaryNotEval),
+			"traceId|of a run that is no eval run", notFound(func(doc object) { doc["traceId"] = "abc" }), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 not_found, but the envelope is invalid: does not match|replay of a run that is not there: does not match", refusedNotFound()...),
 		wire("envelope-unregistered-code", "An error has a code that nobody registered.",
-			"no_such_run|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "no_such_run" }), envelope, requirements.RunsEvalSummaryNotEval),
+			"no_such_run|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "no_such_run" }), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 no_such_run|replay of a run that is not there: does not match", refusedNotFound()...),
 		wire("envelope-unregistered-vendor", "An error has a code of an organisation that is not registered.",
-			"acme-unregistered.gone|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "acme-unregistered.gone" }), envelope, requirements.RunsEvalSummaryNotEval),
+			"acme-unregistered.gone|of a run that is no eval run", notFound(func(doc object) { doc["error"] = "acme-unregistered.gone" }), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 acme-unregistered.gone|replay of a run that is not there: 404", refusedNotFound()...),
 		wire("envelope-empty-message", "An error has an empty message.",
-			"message|of a run that is no eval run", notFound(func(doc object) { doc["message"] = "" }), envelope, requirements.RunsEvalSummaryNotEval),
+			"message|of a run that is no eval run", notFound(func(doc object) { doc["message"] = "" }), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 not_found, but the envelope is invalid: does not match|replay of a run that is not there: does not match", refusedNotFound()...),
 		wire("envelope-empty-correlation-id", "An error has an empty correlation id.",
 			"correlationId", notFound(func(doc object) { doc["details"] = object{"correlationId": ""} }), envelope),
 		wire("envelope-details-is-text", "The details of an error are a string.",
-			"details|of a run that is no eval run", notFound(func(doc object) { doc["details"] = "no such run" }), envelope, requirements.RunsEvalSummaryNotEval),
+			"details|of a run that is no eval run", notFound(func(doc object) { doc["details"] = "no such run" }), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 not_found, but the envelope is invalid: does not match|replay of a run that is not there: does not match", refusedNotFound()...),
 		wire("error-as-plain-text", "An error is a line of text.",
 			"404|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.Header.Set("Content-Type", "text/plain; charset=utf-8")
 				a.Body = []byte("404 page not found\n")
-			}), envelope, requirements.RunsEvalSummaryNotEval),
+			}), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 text/plain; charset=utf-8|replay of a run that is not there: 404 text/plain;", refusedNotFound()...),
 		wire("error-as-problem-json", "An error is a problem document of RFC 9457.",
 			"404|of a run that is no eval run", onStatus(tamper.Any, 404, func(a *tamper.Answer) {
 				a.SetJSON(object{"type": "about:blank", "title": "Not Found", "status": 404})
-			}), envelope, requirements.RunsEvalSummaryNotEval),
+			}), envelope, requirements.RunsEvalSummaryNotEval).
+			also("404 application/json|replay of a run that is not there: does not match", refusedNotFound()...),
 		wire("retry-after-in-details", "An error says under details when to try again.",
 			"retryAfter", notFound(func(doc object) { doc["details"] = object{"retryAfter": 5} }),
 			requirements.R0171ErrorRegistryNoRetryDetails),
@@ -60,15 +67,18 @@ func errorFaults() []Fault {
 				a.Refuse(http.StatusTooManyRequests, "rate_limited", "slow down")
 			}),
 			requirements.R0171ErrorRegistryRetryAfter, requirements.RunsEvalSummaryNotEval).
-			blocking(requirements.RunsGatedOperationsAbsent),
+			blocking(requirements.RunsGatedOperationsAbsent).
+			also("429 rate_limited|replay of a run that is not there: 429 rate_limited", refusedNotFound()...),
 		wire("not-found-under-410", "The code not_found comes under status 410.",
 			"410", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusGone }),
 			requirements.ErrorsRegisteredStatus, requirements.RunsEvalSummaryNotEval).
-			blocking(requirements.RunsGatedOperationsAbsent),
+			blocking(requirements.RunsGatedOperationsAbsent).
+			also("410 not_found|replay of a run that is not there: 410 not_found", refusedNotFound()...),
 		wire("not-found-under-200", "The code not_found comes under status 200.",
 			"200", onStatus(tamper.Any, 404, func(a *tamper.Answer) { a.Status = http.StatusOK }),
 			requirements.ErrorsRegisteredStatus, requirements.RunsEvalSummaryNotEval).
-			blocking(requirements.RunsGatedOperationsAbsent, requirements.ConformanceSeamsAdvertised),
+			blocking(requirements.RunsGatedOperationsAbsent, requirements.ConformanceSeamsAdvertised).
+			also("200 not_found|replay of a run that is not there: 200 not_found", refusedNotFound()...),
 	}
 }
 
@@ -159,24 +169,31 @@ func authFaults() []Fault {
 	unauthenticated := func(edit func(a *tamper.Answer)) tamper.Middleware { return onStatus(private, 401, edit) }
 	return []Fault{
 		wire("anonymous-served", "A request without a credential is served.",
-			"anonymous", servedAs(anonymous), refused),
+			"anonymous", servedAs(anonymous), refused).
+			also("a resolve by the anonymous caller was answered 200|201 application/json", requirements.InterruptResolveScope, requirements.ConformanceSeamsAuthenticated),
 		wire("unknown-credential-served", "A credential the host never issued is good enough.",
-			"unknown", servedAs(tamper.Not(anonymous)), refused),
+			"unknown", servedAs(tamper.Not(anonymous)), refused).
+			also("a resolve by the unknown caller was answered 200", requirements.InterruptResolveScope),
 		wire("anonymous-forbidden", "A request without a credential is refused 403.",
 			"403", tamper.Answers(tamper.And(private, anonymous), func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(http.StatusForbidden, "forbidden", "no credential")
-			}), refused),
+			}), refused).
+			also("a resolve by the anonymous caller was answered 403 forbidden|403 forbidden|the resume value|inspection with a token of two segments was answered 403|inspection with a kid nobody holds was answered 403|partial-witness: recommended: /interrupts/", requirements.InterruptResolveScope, requirements.InterruptTokenInspects, requirements.InterruptTokenResolves, requirements.InterruptTokenResolveChecked, requirements.InterruptOneWinnerAcrossSurfaces, requirements.InterruptCallbackDelivered, requirements.InterruptInspectToken, requirements.R0170InterruptTokenSchemeUnprefixedRefused, requirements.R0170InterruptTokenSchemeUnheldKidRefused, requirements.IdentityTokenGrammar, requirements.ConformanceSeamsAuthenticated, requirements.InterruptTokenSurface).
+			blocking(requirements.InterruptTokenResolveIdempotent, requirements.InterruptTokenExpired, requirements.InterruptTokenSpentResolved, requirements.InterruptTokenSpentCancelled, requirements.InterruptTokenSpentCompleted, requirements.InterruptTokenMacRefused, requirements.IdentityTokenAlgRefused),
 		wire("unknown-credential-not-found", "A credential the host never issued is answered 404.",
 			"404", tamper.Answers(tamper.And(private, tamper.Not(anonymous)), func(_ *http.Request, a *tamper.Answer) {
 				if a.Status == http.StatusUnauthorized {
 					a.Refuse(http.StatusNotFound, "not_found", "no such thing")
 				}
-			}), refused),
+			}), refused).
+			also("a resolve by the unknown caller was answered 404 not_found", requirements.InterruptResolveScope),
 		wire("unauthenticated-unregistered-code", "A 401 has a code that nobody registered.",
 			"missing_api_key", unauthenticated(func(a *tamper.Answer) { a.SetJSON(object{"error": "missing_api_key", "message": "no key"}) }), refused,
-			requirements.R0171ErrorRegistryEnvelope),
+			requirements.R0171ErrorRegistryEnvelope).
+			also("a resolve by the anonymous caller was answered 401|inspection with an empty MAC was answered 401|401 missing_api_key|inspection with a token of two segments was answered 401|inspection with a kid nobody holds was answered 401|inspection with the alg none was answered 401|partial-witness: recommended: /interrupts/", requirements.InterruptResolveScope, requirements.InterruptTokenMacRefused, requirements.InterruptInspectToken, requirements.R0170InterruptTokenSchemeUnprefixedRefused, requirements.R0170InterruptTokenSchemeUnheldKidRefused, requirements.IdentityTokenAlgRefused, requirements.InterruptTokenSurface),
 		wire("unauthenticated-empty", "A 401 has no body.",
-			"401", unauthenticated(func(a *tamper.Answer) { a.Body = nil }), refused, requirements.R0171ErrorRegistryEnvelope),
+			"401", unauthenticated(func(a *tamper.Answer) { a.Body = nil }), refused, requirements.R0171ErrorRegistryEnvelope).
+			also("a resolve by the anonymous caller was answered 401|inspection with an empty MAC was answered 401|401 application/json|inspection with a token of two segments was answered 401|inspection with a kid nobody holds was answered 401|inspection with the alg none was answered 401|partial-witness: recommended: /interrupts/", requirements.InterruptResolveScope, requirements.InterruptTokenMacRefused, requirements.InterruptInspectToken, requirements.R0170InterruptTokenSchemeUnprefixedRefused, requirements.R0170InterruptTokenSchemeUnheldKidRefused, requirements.IdentityTokenAlgRefused, requirements.ConformanceSeamsAuthenticated, requirements.InterruptTokenSurface),
 	}
 }
 

@@ -148,7 +148,9 @@ func eventFaults() []Fault {
 		wire("event-without-schema-version", "An event has no schemaVersion.",
 			"schemaVersion", everyEvent(func(e object) { delete(e, "schemaVersion") }), envelope),
 		wire("event-timestamp-is-number", "The timestamp of an event is a number of milliseconds.",
-			"timestamp", everyEvent(func(e object) { e["timestamp"] = 1767225600000 }), envelope),
+			"timestamp", everyEvent(func(e object) { e["timestamp"] = 1767225600000 }), envelope).
+			also("event 3 node.started with the timestamp of the source's|event 0 run.started with timestamp 1767225600000, stored as", requirements.R0170ForkPrefixBoundary, requirements.PersistenceFieldsPassThrough).
+			blocking(requirements.InterruptTokenExpiresAt, requirements.InterruptTokenDefaultLifetime, requirements.InterruptTokenCapped),
 		wire("event-engine-version-is-text", "The engineVersion of an event is a string, as in version 1.",
 			"engineVersion", everyEvent(func(e object) { e["engineVersion"] = "1" }), envelope, requirements.VersioningEngineVersionInteger,
 			requirements.HeadersForceEngineVersionHonored),
@@ -161,9 +163,13 @@ func eventFaults() []Fault {
 		wire("event-type-v1-name", "A node is reported under a camel-case name.",
 			"nodeFailed", failedNode(func(e object) { e["type"] = "nodeFailed" }), typ),
 		wire("payload-extra-member", "The payload of an event has a member its definition does not know.",
-			"startedBy", ofType("node.started", func(e object) { e["payload"].(object)["startedBy"] = "engine" }), payload, requirements.R0185PayloadVendorHatch),
+			"startedBy", ofType("node.started", func(e object) { e["payload"].(object)["startedBy"] = "engine" }), payload, requirements.R0185PayloadVendorHatch).
+			also("delivery of \"node.started|event 8 node.started: does not match", requirements.WebhooksEventVerbatim, requirements.PersistencePayloadCarried).
+			blocking(storedReplays()...),
 		wire("payload-wrong-kind", "The payload of an event gives a number as text.",
-			"attempt", ofType("node.started", func(e object) { e["payload"].(object)["attempt"] = "1" }), payload),
+			"attempt", ofType("node.started", func(e object) { e["payload"].(object)["attempt"] = "1" }), payload).
+			also("delivery of \"node.started|event 8 node.started: does not match", requirements.WebhooksEventVerbatim, requirements.PersistencePayloadCarried).
+			blocking(storedReplays()...),
 		wire("payload-cancelled-extra-member", "The payload of run.cancelled has a member its definition does not know.",
 			"by", ofType("run.cancelled", func(e object) { e["payload"].(object)["by"] = "caller" }), payload),
 		wire("outputs-absent", "run.completed of a run without outputs has none.",
@@ -171,17 +177,25 @@ func eventFaults() []Fault {
 				if o, _ := p["outputs"].(object); len(o) == 0 {
 					delete(p, "outputs")
 				}
-			}), outputs, payload),
+			}), outputs, payload).
+			also("outputs of event 10 run.completed null, stored as outputs", requirements.PersistencePayloadCarried),
 		wire("outputs-null", "The outputs of run.completed are null.",
-			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = nil }), outputs, payload),
+			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = nil }), outputs, payload).
+			also("delivery of \"run.completed|outputs of event 10 run.completed null, stored as outputs", requirements.WebhooksEventVerbatim, requirements.PersistencePayloadCarried).
+			blocking(storedReplays()...),
 		wire("outputs-is-list", "The outputs of run.completed are a list.",
-			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = []any{} }), outputs, payload),
+			"outputs", payloadOf("run.completed", func(p object) { p["outputs"] = []any{} }), outputs, payload).
+			also("delivery of \"run.completed|outputs of event 10 run.completed [], stored as outputs of", requirements.WebhooksEventVerbatim, requirements.PersistencePayloadCarried).
+			blocking(storedReplays()...),
 		wire("sequence-starts-at-one", "The first event of a run has sequence 1.",
 			"1|divergedAtSeq|frame 0", shifted(), sequence, requirements.R0171PollCursorV2FromFirst, requirements.RunsDiffPure, requirements.EventsMixedOrder,
-			requirements.EventsMessagesChunks),
+			requirements.EventsMessagesChunks).
+			also("event 4 node.started with the timestamp of the source's|delivery of \"run.started|event 8 run.completed|event 3 node.completed, event 4 run.completed|replay.diverged with originalEventId|absent at sequence 0, where run.started, in version 2|sequences [1 2 3 4 5 6]|event 1 run.started with timestamp|no event at sequence 0|event at 0 null, before event at 0 null|200 application/json: \"run.started\" where it was stored", requirements.R0170ForkPrefixBoundary, requirements.WebhooksEventVerbatim, requirements.WebhooksAtLeastOnce, requirements.WebhooksBranchDelivered, requirements.ReplayDivergedReported, requirements.R0176V1EventsTranslatedPoll, requirements.R0176V1EventsTranslatedSse, requirements.R0176V1EventsTranslatedFork, requirements.PersistenceSequenceVerbatim, requirements.PersistenceFieldsPassThrough, requirements.PersistencePayloadCarried, requirements.R0176VendorTypePassthrough, requirements.PersistenceReadsAlike, requirements.PersistencePinVerbatim).
+			blocking(requirements.WebhooksReplaySilent, requirements.ReplayForkBeyondTerminal, requirements.ReplayPrefixEnvelope),
 		wire("log-compacted-on-cancel", "The log of a cancelled run no longer holds all that was read from it before.",
 			"event 1 of the log|the attempt that was cut|every event of the log", compacted(), sequence, requirements.RunsPauseImmediateCut,
-			requirements.EventsDebugComplete),
+			requirements.EventsDebugComplete).
+			blocking(requirements.ReplaySourceMissing, requirements.ReplaySourceMissingNoEffect, requirements.ReplayOutcomeOrdinal),
 		wire("event-node-id-malformed", "The nodeId of an event holds a space.",
 			"nodeId", ofType("node.started", func(e object) { e["nodeId"] = "node 1" }),
 			requirements.R0170IdGrammarEvents, envelope),
@@ -192,13 +206,17 @@ func eventFaults() []Fault {
 		wire("two-terminal-events", "A failed run is also recorded as cancelled.",
 			"run.cancelled", afterTerminal("run.cancelled", object{}, "run.failed"), once),
 		wire("completed-twice", "A completed run is recorded as completed twice.",
-			"run.completed", afterTerminal("run.completed", object{"outputs": object{}}, "run.completed"), once, again),
+			"run.completed", afterTerminal("run.completed", object{"outputs": object{}}, "run.completed"), once, again).
+			also("event 4 run.completed|sequences [0 1 2 3 4 5 6]", requirements.WebhooksBranchDelivered, requirements.PersistenceSequenceVerbatim).
+			blocking(oddLogs()...),
 		wire("node-ends-after-cancel", "A node is reported completed after the run was cancelled.",
 			"node.completed", afterTerminal("node.completed", object{"nodeId": "late"}, "run.cancelled"), once, again),
 		wire("node-ends-after-failure", "A node is reported failed after the run has failed.",
 			"node.failed", afterTerminal("node.failed", object{"nodeId": "late", "error": object{"code": "x", "message": "x"}}, "run.failed"), once),
 		wire("run-restarts-after-completion", "A completed run is reported as started again.",
-			"run.started", afterTerminal("run.started", object{"workflowId": "conformance-noop"}, "run.completed"), once, again),
+			"run.started", afterTerminal("run.started", object{"workflowId": "conformance-noop"}, "run.completed"), once, again).
+			also("event 4 run.started|sequences [0 1 2 3 4 5 6]", requirements.WebhooksBranchDelivered, requirements.PersistenceSequenceVerbatim).
+			blocking(oddLogs()...),
 	}
 }
 
@@ -390,7 +408,11 @@ func pollCursorFaults() []Fault {
 				if !hasCursor(r) {
 					tamper.SetQuery(r, "afterSequence", "0")
 				}
-			}), first, requirements.EventsSequence, requirements.RunsDiffPure, requirements.EventsUpdatesTier, requirements.EventsDebugComplete),
+			}), first, requirements.EventsSequence, requirements.RunsDiffPure, requirements.EventsUpdatesTier, requirements.EventsDebugComplete).
+			also("delivery of \"run.started|absent at sequence 0, where run.started, in version 2|sequences [1 2 3 4 5]|event 0 run.started with eventId|no event at sequence 0|event at 0 null, before event at 0 null", requirements.WebhooksEventVerbatim, requirements.R0176V1EventsTranslatedPoll, requirements.R0176V1EventsTranslatedFork, requirements.PersistenceSequenceVerbatim, requirements.PersistenceFieldsPassThrough, requirements.PersistencePayloadCarried, requirements.R0176VendorTypePassthrough, requirements.PersistenceReadsAlike, requirements.R0176Era2AppendVocabulary).
+			blocking(storedReplays()...).
+			blocking(oddLogs()...).
+			blocking(requirements.R0176ForkAV1RunLegacySubject),
 	}
 }
 

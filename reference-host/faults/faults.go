@@ -113,15 +113,23 @@ func wire(id, summary, reason string, wrap tamper.Middleware, breaks ...requirem
 	return Fault{ID: id, Summary: summary, Reason: reason, Wrap: wrap, Breaks: breaks}
 }
 
+// also adds requirements that the fault breaks beside its own, and how their rows
+// say so: alternatives divided by |.
+func (f Fault) also(reason string, ids ...requirements.ID) Fault {
+	f.Breaks = append(f.Breaks, ids...)
+	f.Reason += "|" + reason
+	return f
+}
+
 // blocking adds the requirements that can no longer be observed.
 func (f Fault) blocking(ids ...requirements.ID) Fault {
-	f.Blocks = ids
+	f.Blocks = append(f.Blocks, ids...)
 	return f
 }
 
 // closing adds the requirements that no longer bind.
 func (f Fault) closing(ids ...requirements.ID) Fault {
-	f.Closes = ids
+	f.Closes = append(f.Closes, ids...)
 	return f
 }
 

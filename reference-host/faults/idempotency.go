@@ -66,14 +66,16 @@ func replayFaults() []Fault {
 			"OpenWOP-Idempotent-Replay", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Del("OpenWOP-Idempotent-Replay")
 			}), replay).
-			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome).
+			also("201 application/json with OpenWOP-Idempotent-Replay \"\" and", requirements.IdempotencyKeyTenantScope),
 		wire("replay-answers-200", "A replayed createRun is answered 200 and not with the status of the first.",
 			"200", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
 					a.Status = http.StatusOK
 				}
 			}), replay).
-			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome).
+			also("200 application/json with OpenWOP-Idempotent-Replay \"true\"", requirements.IdempotencyKeyTenantScope),
 		wire("replay-refused", "A createRun repeated with its key is refused as a conflict.",
 			"409", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
@@ -81,7 +83,8 @@ func replayFaults() []Fault {
 					a.Refuse(409, "idempotency_key_mismatch", "the key was used")
 				}
 			}), replay).
-			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome).
+			also("409 idempotency_key_mismatch with OpenWOP-Idempotent-Replay", requirements.IdempotencyKeyTenantScope),
 		wire("replay-shows-current-status", "A replayed createRun shows the state the run is in by now.",
 			"another body", tamper.Answers(tamper.CreateRun, func(_ *http.Request, a *tamper.Answer) {
 				if doc, ok := a.JSON(); ok && a.Header.Get("OpenWOP-Idempotent-Replay") != "" {
@@ -89,13 +92,15 @@ func replayFaults() []Fault {
 					a.SetJSON(doc)
 				}
 			}), replay).
-			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
+			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome).
+			also("201 application/json with OpenWOP-Idempotent-Replay \"true\"", requirements.IdempotencyKeyTenantScope),
 		wire("replay-marker-on-new-runs", "A createRun that creates a run says that it is a replay.",
 			"a new run under another key", onStatus(tamper.CreateRun, 201, func(a *tamper.Answer) { a.Header.Set("OpenWOP-Idempotent-Replay", "true") }), replay).
 			blocking(requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome),
 		{
-			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch, requirements.IdempotencyMutatingOperations, requirements.IdempotencyKeyTenantScope},
-			Blocks: []requirements.ID{requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome}, Reason: "another run|201|409",
+			ID: "idempotency-records-lost", Breaks: []requirements.ID{replay, mismatch, requirements.IdempotencyMutatingOperations, requirements.IdempotencyKeyTenantScope,
+				requirements.WebhooksRegistrationIdempotent, requirements.InterruptResolveIdempotent, requirements.InterruptTokenResolveIdempotent},
+			Blocks: []requirements.ID{requirements.R0213InFlightOneWinner, requirements.R0213InFlightLoserOutcome}, Reason: "another run|201|409|for the repeated refusal",
 			Summary:  "The host forgets every Idempotency-Key at once, because each of its processes keeps its own.",
 			Decorate: func(c *referencehost.Config) { c.Store = forgetfulStore{c.Store} },
 		},

@@ -28,11 +28,13 @@ func kindFaults() []Fault {
 	unregister := tamper.Match(tamper.Op(http.MethodDelete, "/webhooks/{}"))
 	return []Fault{
 		wire("interrupt-id-bare", "An interrupt is named without its tenant.", "interruptId",
-			interrupt(func(id string) string { return id[strings.Index(id, "/")+1:] }), kind),
+			interrupt(func(id string) string { return id[strings.Index(id, "/")+1:] }), kind).
+			also("an invalid payload: /interruptId does not match pattern", requirements.InterruptResolvedRecorded, requirements.InterruptTokenResolves),
 		wire("interrupt-id-of-another-tenant", "An interrupt is named under another tenant than its run.", "interruptId|another-tenant",
 			interrupt(func(id string) string { return "another-tenant" + id[strings.Index(id, "/"):] }), kind),
 		wire("interrupt-id-short", "What names an interrupt within its tenant has eight characters.", "interruptId",
-			interrupt(func(id string) string { return id[:strings.Index(id, "/")+9] }), kind),
+			interrupt(func(id string) string { return id[:strings.Index(id, "/")+9] }), kind).
+			also("an invalid payload: /interruptId does not match pattern", requirements.InterruptResolvedRecorded, requirements.InterruptTokenResolves),
 		wire("webhook-foreign-not-found", "A registration of another tenant is answered 404.", "404",
 			foreignAs(unregister, 404, "not_found"), webhook, requirements.WebhooksUnregisterForeign),
 		wire("webhook-foreign-other-code", "A registration of another tenant is refused with the code for a missing scope.", "403 forbidden",
@@ -274,7 +276,8 @@ func keyScopeFaults() []Fault {
 			"201|replay|marker", func(c *referencehost.Config) {
 				c.Store = unseparated{Store: c.Store, key: func(k referencehost.RecordKey) referencehost.RecordKey { k.Endpoint = ""; return k },
 					sum: func([32]byte) [32]byte { return [32]byte{} }}
-			}, operation, requirements.IdempotencyKeyMismatch),
+			}, operation, requirements.IdempotencyKeyMismatch).
+			also("409 idempotency_key_mismatch in the error envelope", requirements.InterruptResolveIdempotent, requirements.InterruptTokenResolveIdempotent),
 		made("key-of-create-refused-to-cancel", "A key belongs to the tenant and not to the operation, and another request is refused.",
 			"409 idempotency_key_mismatch", func(c *referencehost.Config) {
 				c.Store = unseparated{Store: c.Store, key: func(k referencehost.RecordKey) referencehost.RecordKey { k.Endpoint = ""; return k }}

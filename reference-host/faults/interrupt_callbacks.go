@@ -45,7 +45,8 @@ func callbackFaults() []Fault {
 		}), requirements.InterruptCallbackUnadvertisedRefused).on("callbacks-off").closing(requirements.RunsCallbackUrlRefusal)
 	}
 	return []Fault{
-		lead("callback-to-loopback", "A callback may lead to the host itself.", "//127.", "//[::1]"),
+		lead("callback-to-loopback", "A callback may lead to the host itself.", "//127.", "//[::1]").
+			closing(requirements.RunsCallbackUrlRefusal),
 		lead("callback-to-localhost", "A callback may lead to the host itself by name.", "//localhost"),
 		lead("callback-to-private", "A callback may lead into the host's own network.", "//10.", "//192.168."),
 		lead("callback-to-half-of-a-range", "A callback may lead to the second half of a private range.", "//172.31.", "//[febf:", "//[fc00:", "//10.255."),

@@ -185,7 +185,7 @@ func runSurfaceFaults() []Fault {
 				doc["resumeValue"] = value
 			}
 		}), closed),
-		wire("resolve-body-is-value", "A resolve without resumeValue takes the body for it.", "map[] was answered 200", settled(resolveByRun, 400, "validation_error", func(r *http.Request, _ object, _ http.Handler) bool {
+		wire("resolve-body-is-value", "A resolve without resumeValue takes the body for it.", "the body {} was answered 200", settled(resolveByRun, 400, "validation_error", func(r *http.Request, _ object, _ http.Handler) bool {
 			doc, ok := tamper.BodyJSON(r)
 			_, given := doc["resumeValue"]
 			return ok && !given

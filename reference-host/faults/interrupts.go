@@ -219,7 +219,8 @@ func interruptEventFaults() []Fault {
 	return []Fault{
 		wire("resolved-another-interrupt", "interrupt.resolved names another interrupt than was requested.", "interruptId", shown(func(p object) {
 			p["interruptId"] = "tenant-a/interrupt-0123456789"
-		}, "interrupt.resolved"), recorded),
+		}, "interrupt.resolved"), recorded).
+			also("interruptId", requirements.InterruptTokenResolves),
 		wire("resolved-without-value", "What a question was answered is not in interrupt.resolved.", "resumeValue", shown(func(p object) {
 			if p["kind"] == "clarification" {
 				delete(p, "resumeValue")
@@ -227,17 +228,22 @@ func interruptEventFaults() []Fault {
 		}, "interrupt.resolved"), recorded),
 		wire("resolved-with-time", "interrupt.resolved says when it was.", "invalid|resolvedAt", shown(func(p object) {
 			p["resolvedAt"] = "2026-03-01T12:00:00Z"
-		}, "interrupt.resolved"), recorded),
-		wire("refine-without-action", "The interrupt.resolved of a refine names no action.", "action", resolvedAs("refine", func(p object) { delete(p, "action") }), action),
-		wire("edit-accept-recorded-as-accept", "An edit-accept is recorded as an accept.", "accept", resolvedAs("edit-accept", func(p object) { p["action"] = "accept" }), action),
+		}, "interrupt.resolved"), recorded).
+			also("an invalid payload: unknown members 'resolvedAt'", requirements.InterruptTokenResolves),
+		wire("refine-without-action", "The interrupt.resolved of a refine names no action.", "action", resolvedAs("refine", func(p object) { delete(p, "action") }), action).
+			also("action of interrupt.resolved absent", requirements.InterruptTokenResolves),
+		wire("edit-accept-recorded-as-accept", "An edit-accept is recorded as an accept.", "accept", resolvedAs("edit-accept", func(p object) { p["action"] = "accept" }), action).
+			also("action of interrupt.resolved \"accept", requirements.InterruptTokenResolves),
 		wire("refine-feedback-dropped", "What was to be refined is not in interrupt.resolved.", "refineFeedback", resolvedAs("refine", func(p object) { delete(p, "refineFeedback") }),
-			requirements.InterruptRefineFeedbackRecorded),
+			requirements.InterruptRefineFeedbackRecorded).
+			also("refineFeedback of interrupt.resolved null", requirements.InterruptTokenResolves),
 		wire("refine-tags-dropped", "The feedback of a refine is recorded without its tags.", "refineFeedback", resolvedAs("refine", func(p object) {
 			feedback, _ := p["refineFeedback"].(object)
 			delete(feedback, "tags")
 		}), requirements.InterruptRefineFeedbackRecorded),
 		wire("edited-data-dropped", "What was edited is not in interrupt.resolved.", "editedArtifactData", resolvedAs("edit-accept", func(p object) { delete(p, "editedArtifactData") }),
-			requirements.InterruptEditedDataRecorded),
+			requirements.InterruptEditedDataRecorded).
+			also("editedArtifactData of interrupt.resolved null", requirements.InterruptTokenResolves),
 		wire("edited-data-tidied", "What was edited is recorded without its empty members.", "editedArtifactData", resolvedAs("edit-accept", func(p object) {
 			data, _ := p["editedArtifactData"].(object)
 			body, _ := data["body"].(object)
@@ -249,8 +255,10 @@ func interruptEventFaults() []Fault {
 			delete(dataOf(p), "title")
 			dataOf(p)["title"] = "Approval"
 		}, "approval.requested"), kinds),
-		wire("requested-not-in-updates", "The stream of updates leaves interrupts out.", "interrupt.requested", unstreamed("updates", "interrupt.requested"), streamed),
+		wire("requested-not-in-updates", "The stream of updates leaves interrupts out.", "interrupt.requested", unstreamed("updates", "interrupt.requested"), streamed).
+			also("event 4 node.cancelled where event 3 interrupt.requested", requirements.EventsUpdatesTier),
 		wire("resolved-not-in-updates", "The stream of updates leaves the end of interrupts out.", "interrupt.resolved", unstreamed("updates", "interrupt.resolved"), streamed),
-		wire("requested-not-in-debug", "The stream for debugging leaves interrupts out.", "interrupt.requested", unstreamed("debug", "interrupt.requested"), streamed),
+		wire("requested-not-in-debug", "The stream for debugging leaves interrupts out.", "interrupt.requested", unstreamed("debug", "interrupt.requested"), streamed).
+			also("event 4 node.cancelled where event 3 interrupt.requested", requirements.EventsDebugComplete),
 	}
 }

@@ -70,9 +70,13 @@ func cancelFaults() []Fault {
 		wire("cancel-of-failed-echoes", "A cancel of a failed run is answered 200 with its state.",
 			"200", onEnded(echoed, "failed"), cancel),
 		wire("cancel-of-ended-not-found", "A cancel of an ended run is answered 404.",
-			"404", refuseInstead(tamper.CancelRun, 409, 404, "not_found"), cancel, requirements.RunsCancelRace),
+			"404", refuseInstead(tamper.CancelRun, 409, 404, "not_found"), cancel, requirements.RunsCancelRace).
+			also("404 not_found with runId absent", requirements.IdempotencyKeyScopedToOperation).
+			blocking(requirements.RunsCancelKeepsCompensation),
 		wire("cancel-of-ended-other-code", "A cancel of an ended run is refused with the code for an active scope.",
-			"409 run_already_active", tamper.JSON(tamper.CancelRun, 409, func(_ *http.Request, doc map[string]any) { doc["error"] = "run_already_active" }), cancel, requirements.RunsCancelRace),
+			"409 run_already_active", tamper.JSON(tamper.CancelRun, 409, func(_ *http.Request, doc map[string]any) { doc["error"] = "run_already_active" }), cancel, requirements.RunsCancelRace).
+			also("409 run_already_active with runId absent", requirements.IdempotencyKeyScopedToOperation).
+			blocking(requirements.RunsCancelKeepsCompensation),
 		wire("cancel-status-misspelt", "The answer to a cancel spells the status with one l.",
 			"canceled", cancelled(func(doc object) { doc["status"] = "canceled" }), cancel, requirements.RunsCancelRace),
 		wire("cancel-status-running", "The answer to a cancel says that the run is still running.",
@@ -81,11 +85,13 @@ func cancelFaults() []Fault {
 			"runId", cancelled(func(doc object) { delete(doc, "runId") }), cancel, requirements.RunsCancelRace, requirements.RunsPausedHolds),
 		wire("cancel-answers-202", "An accepted cancel is answered 202.",
 			"202", onStatus(tamper.CancelRun, 200, func(a *tamper.Answer) { a.Status = http.StatusAccepted }), cancel, requirements.RunsCancelRace, requirements.RunsPausedHolds).
-			blocking(requirements.RunsCancelCascade, requirements.R0170RunPauseResume, requirements.R0170RunAnnotationNotEvent, requirements.EventsPollWakes, requirements.EventsLateWorkRefused, requirements.R0194TerminalOnce),
+			blocking(requirements.RunsCancelCascade, requirements.R0170RunPauseResume, requirements.R0170RunAnnotationNotEvent, requirements.EventsPollWakes, requirements.EventsLateWorkRefused, requirements.R0194TerminalOnce).
+			blocking(requirements.ReplaySourceMissing, requirements.ReplaySourceMissingNoEffect, requirements.ReplayEffectNotSentAgain, requirements.ReplayOutcomeOrdinal, requirements.RunsCancelKeepsCompensation, requirements.PersistenceReadsAlike, requirements.R0176Era2AppendVocabulary),
 		wire("cancelled-run-logged-as-failed", "The log of a cancelled run ends with run.failed.",
 			"run.cancelled in the log|run.cancelled", ofType("run.cancelled", func(e object) {
 				e["type"], e["payload"] = "run.failed", object{"error": object{"code": "cancelled", "message": "cancelled by the caller"}}
-			}), cancel, requirements.RunsCancelRace, requirements.RunsCancelCascade),
+			}), cancel, requirements.RunsCancelRace, requirements.RunsCancelCascade).
+			also("200 application/json with status \"cancelled\" and the events|the events [node.started node.cancelled run.failed] after", requirements.R0176PinnedRunDispositionCancelled, requirements.R0176Era2AppendVocabulary),
 		wire("refused-cancel-changes-status", "A completed run reads as cancelled once a cancel of it was refused.",
 			"cancelled", refusedCancel(), cancel),
 		wire("cancelled-run-reads-failed", "A cancelled run reads as failed on its snapshot.",
@@ -94,7 +100,9 @@ func cancelFaults() []Fault {
 					doc["status"] = "failed"
 				}
 			}), cancel, requirements.RunsCancelRace, requirements.R0170RunBulkCancel, requirements.RunsBulkCancelOrder, requirements.RunsPausedHolds, requirements.EventsValuesSnapshots).
-			blocking(requirements.RunsCancelCascade),
+			blocking(requirements.RunsCancelCascade).
+			also("status \"failed", requirements.R0176PinnedRunDispositionCancelled, requirements.ConformanceSeamsServed).
+			blocking(requirements.InterruptTokenSpentCancelled, requirements.R0213ResolveAfterCancel, requirements.ErrorsNoInterruptCancelled),
 	}
 }
 

@@ -54,7 +54,8 @@ func twinFaults() []Fault {
 				tamper.JSON(tamper.Any, http.StatusNotAcceptable, func(_ *http.Request, doc map[string]any) {
 					doc["details"] = object{"protocolVersions": []any{"2.0", "2.1"}}
 				}),
-				tamper.Answers(tamper.Any, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("OpenWOP-Version", "2.0") })), twin),
+				tamper.Answers(tamper.Any, func(_ *http.Request, a *tamper.Answer) { a.Header.Set("OpenWOP-Version", "2.0") })), twin).
+			also("406 protocol_version_unsupported with protocolVersions", requirements.R0176WellKnownOneResource),
 	}
 }
 

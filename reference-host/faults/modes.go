@@ -149,12 +149,14 @@ func streamModeFaults() []Fault {
 			"without", tamper.Requests(tamper.And(tamper.StreamRun, noMode), func(r *http.Request) { tamper.SetQuery(r, "streamMode", "debug") }), updates),
 		wire("stream-updates-by-name-refused", "The mode updates is served to those alone who do not name it.",
 			"400", unsupported("updates"), updates, tier, requirements.EventsBatchFlush, requirements.EventsSubscribersServed).blocking(
-			requirements.R0171StreamModeRefusal, requirements.EventsSseKeepAlive, requirements.EventsBatchFrames, requirements.EventsBatchId),
+			requirements.R0171StreamModeRefusal, requirements.EventsSseKeepAlive, requirements.EventsBatchFrames, requirements.EventsBatchId).
+			blocking(requirements.InterruptEventsStreamed),
 		wire("stream-messages-refused", "The mode messages is not served.",
 			"400", unsupported("messages"), requirements.EventsAllModes).
 			closing(requirements.EventsMessagesChunks, requirements.EventsMessagesMeta),
 		wire("stream-debug-refused", "The mode debug is not served.",
-			"400", unsupported("debug"), requirements.EventsAllModes).closing(debug),
+			"400", unsupported("debug"), requirements.EventsAllModes).closing(debug).
+			closing(requirements.ReplayDivergedStreamed),
 		wire("updates-with-node-starts", "An updates stream carries node.started.",
 			"node.started", updatesOf(func(typ, tier string) bool { return tier == "updates" || typ == "node.started" }), tier),
 		wire("updates-without-node-ends", "An updates stream does not carry node.completed.",
@@ -188,7 +190,8 @@ func streamModeFaults() []Fault {
 				return f, false
 			}), values),
 		wire("debug-without-node-starts", "A debug stream does not carry node.started.",
-			"node.started", dropping(withDebug, "node.started"), debug),
+			"node.started", dropping(withDebug, "node.started"), debug).
+			also("absent at sequence 8, where node.started, in version 2", requirements.R0176V1EventsTranslatedSse),
 		wire("debug-without-failures", "A debug stream does not carry node.failed.",
 			"node.failed", dropping(withDebug, "node.failed"), debug),
 		wire("vendor-event-in-updates", "An updates stream carries the events of vendors.",

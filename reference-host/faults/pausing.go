@@ -40,7 +40,8 @@ func pauseFaults() []Fault {
 	unpaused := func(s string) bool { return s != "paused" }
 	return []Fault{
 		wire("pause-answers-200", "An accepted pause is answered 200.", "200", pauseAnswer(202, func(a *tamper.Answer) { a.Status = 200 }), floor, requirements.RunsPauseDrains).
-			blocking(pausers()...),
+			blocking(pausers()...).
+			blocking(requirements.RunsForkFoldsPause),
 		wire("pause-answers-pausing", "The answer to a pause has a status that is none.", "pausing", pauseAnswer(202, in("status", "pausing")), floor),
 		wire("pause-time-is-number", "The answer to a pause gives the time as a number.", "pausedAt", pauseAnswer(202, func(a *tamper.Answer) {
 			if doc, ok := a.JSON(); ok {
@@ -53,7 +54,8 @@ func pauseFaults() []Fault {
 		wire("pause-policy-logged-wrong", "run.paused names the default policy, whatever was asked for.", "drainPolicy",
 			payloadOf("run.paused", func(p object) { p["drainPolicy"] = "drain-current-node" }), floor),
 		wire("resume-answers-200", "An accepted resume is answered 200.", "200", resumeAnswer(202, func(a *tamper.Answer) { a.Status = 200 }), floor).
-			blocking(resumers()...),
+			blocking(resumers()...).
+			blocking(requirements.RunsForkFoldsPause),
 		wire("resume-answers-paused", "The answer to a resume still has the status paused.", "paused", resumeAnswer(202, in("status", "paused")), floor),
 		wire("paused-reads-running", "A paused run reads as running.", "running", snapshot(func(doc object) {
 			if doc["status"] == "paused" {
@@ -144,7 +146,8 @@ func drainFaults() []Fault {
 	cut, drains, holds := requirements.RunsPauseImmediateCut, requirements.RunsPauseDrains, requirements.RunsPausedHolds
 	return []Fault{
 		made("cut-attempt-failed", "The attempt that a pause cuts is recorded as failed.", "node.failed", beforePause("node.failed"), cut).
-			blocking(requirements.R0170RunPauseResume, requirements.IdempotencyMutatingOperations),
+			blocking(requirements.R0170RunPauseResume, requirements.IdempotencyMutatingOperations).
+			blocking(requirements.RunsForkFoldsPause),
 		made("cut-attempt-cancelled", "The attempt that a pause cuts is recorded as cancelled.", "node.cancelled", beforePause("node.cancelled"), cut),
 		made("cut-attempt-ends-while-paused", "The attempt that a pause cuts is recorded as cancelled while the run is paused.",
 			"between run.paused and run.resumed", afterPause("node.cancelled"), cut),
@@ -178,7 +181,8 @@ func drainFaults() []Fault {
 				a.Refuse(409, "run_state_conflict", "resume it first")
 				a.SetJSON(object{"error": "run_state_conflict", "message": "resume it first", "details": object{"runStatus": "paused"}})
 				a.Send(w)
-			}), holds),
+			}), holds).
+			blocking(requirements.R0170RunSnapshotEtag),
 	}
 }
 

@@ -63,7 +63,9 @@ func payloadFaults() []Fault {
 				}
 			}), hatch, requirements.R0171StreamSseProjection).on(on),
 		wire("vendor-member-without-prefix", "A payload holds a member of the host's own under a plain name.",
-			"note", ofType("node.completed", func(e object) { e["payload"].(object)["note"] = "seen" }), hatch, requirements.R0171PayloadRegistryClosed),
+			"note", ofType("node.completed", func(e object) { e["payload"].(object)["note"] = "seen" }), hatch, requirements.R0171PayloadRegistryClosed).
+			also("delivery of \"node.completed|event 9 node.completed: does not match", requirements.WebhooksEventVerbatim, requirements.PersistencePayloadCarried).
+			blocking(storedReplays()...),
 		wire("turn-of-nothing", "conversation.exchanged says neither what was said nor what it came to.",
 			"turn", exchanged(func(p object) { delete(p, "turn") }), seats).closing(requirements.R0205TurnPartsEmitted),
 		wire("turn-without-message-id", "A turn has no messageId.",

@@ -128,10 +128,12 @@ func idFaults() []Fault {
 			"a create whose body names another tenant", createdAsClaimed(), requirements.R0170IdGrammarSnapshot),
 		wire("event-id-is-counter", "The eventId of an event is a small number as text.",
 			"eventId", tamper.Events(func(e map[string]any) bool { e["eventId"] = "e-" + number(e["sequence"]); return true }),
-			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
+			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope).
+			also("delivery of \"node.started|eventId of the record|a replay fork of conformance-noop has causationId|replay.diverged with originalEventId e-2 at sequence 2 of", requirements.WebhooksEventVerbatim, requirements.R0173WebhookDurableDeliveryDeadLetter, requirements.ReplayPrefixEnvelope, requirements.ReplayDivergedReported),
 		wire("event-run-id-of-another-run", "Events name another run than the one they were read from.",
 			"-attempt-1", tamper.Events(func(e map[string]any) bool { e["runId"] = text(e["runId"]) + "-attempt-1"; return true }),
-			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope, requirements.RunsResponseLinks),
+			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope, requirements.RunsResponseLinks).
+			also("runId of an event at eventsUrl", requirements.RunsForkChild),
 		wire("event-causation-id-too-long", "The causationId of an event has more characters than an id or a correlationId can have.",
 			"causationId", tamper.Events(func(e map[string]any) bool {
 				if e["type"] != "log.appended" {
@@ -139,15 +141,18 @@ func idFaults() []Fault {
 				}
 				return true
 			}),
-			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope),
+			requirements.R0170IdGrammarEvents, requirements.R0171EventTypeClosedEnvelope).
+			also("event 0 run.started with causationId", requirements.PersistenceFieldsPassThrough),
 		wire("foreign-run-not-found", "A run of another tenant is answered 404.",
-			"404 not_found", foreignNotFound(ofOne), binding),
+			"404 not_found", foreignNotFound(ofOne), binding).
+			also("404 not_found", requirements.InterruptForeignTenant, requirements.IdempotencyEffectsReadRefused),
 		wire("foreign-run-other-code", "A run of another tenant is refused with the code for a missing scope.",
 			"403 forbidden", tamper.JSON(tamper.OfRun, 403, func(_ *http.Request, doc map[string]any) {
 				if doc["error"] == "id_tenant_mismatch" {
 					doc["error"] = "forbidden"
 				}
-			}), binding),
+			}), binding).
+			also("403 forbidden", requirements.InterruptForeignTenant, requirements.IdempotencyEffectsReadRefused),
 		wire("foreign-run-existence-told", "A run of another tenant is refused 403 when it exists and 404 when it does not.",
 			"404", existenceOracle(), binding),
 		wire("foreign-run-message-tells", "The refusal of a run of another tenant says in its message whether it exists.",
@@ -343,12 +348,16 @@ func ownerFaults() []Fault {
 	start := requirements.RunsStartEventOwner
 	return []Fault{
 		wire("subject-of-another-tenant", "The subject of a run's owner belongs to another tenant than the owner.",
-			"tenant", everyOwner(func(_, s object) { s["tenant"] = "another-tenant" }), subject),
+			"tenant", everyOwner(func(_, s object) { s["tenant"] = "another-tenant" }), subject).
+			also("delivery of \"run.started", requirements.WebhooksEventVerbatim),
 		wire("subject-issuer-not-advertised", "The issuer of a run's subject is none that the lane advertises.",
-			"urn:example:unadvertised", everyOwner(func(_, s object) { s["issuer"] = "urn:example:unadvertised" }), subject),
+			"urn:example:unadvertised", everyOwner(func(_, s object) { s["issuer"] = "urn:example:unadvertised" }), subject).
+			also("delivery of \"run.started|the legacy Subject in run.started of the fork: issuer|the legacy Subject in the snapshot: issuer", requirements.WebhooksEventVerbatim, requirements.R0176ForkAV1RunLegacySubject, requirements.PersistenceLegacyOwner),
 		wire("owner-without-subject", "The owner of a snapshot has no subject.",
 			"subject", snapshotOwner(func(o, _ object) { delete(o, "subject") }),
-			subject, requirements.RunsSnapshotValid, start),
+			subject, requirements.RunsSnapshotValid, start).
+			also("the legacy Subject in the snapshot: issuer", requirements.PersistenceLegacyOwner).
+			blocking(requirements.R0173ApproverEnforced, requirements.InterruptAudienceNotEligibility),
 		wire("snapshot-principal", "A snapshot still carries the principal of version 1 beside its owner.",
 			"principal", snapshot(func(doc object) { doc["principal"] = "u-1" }),
 			principal, requirements.RunsSnapshotValid),
@@ -360,10 +369,13 @@ func ownerFaults() []Fault {
 				if owner, ok := p["owner"].(object); ok {
 					owner["subject"].(object)["subjectId"] = "someone-else"
 				}
-			}), start),
+			}), start).
+			also("delivery of \"run.started", requirements.WebhooksEventVerbatim),
 		wire("start-without-owner", "run.started carries no owner.",
-			"owner", payloadOf("run.started", func(p object) { delete(p, "owner") }), start),
+			"owner", payloadOf("run.started", func(p object) { delete(p, "owner") }), start).
+			also("delivery of \"run.started|the legacy Subject in run.started of the fork: issuer", requirements.WebhooksEventVerbatim, requirements.R0176ForkAV1RunLegacySubject),
 		wire("start-transport-mcp", "run.started of a run created over REST says that it came over MCP.",
-			"mcp", payloadOf("run.started", func(p object) { p["transport"] = "mcp" }), start),
+			"mcp", payloadOf("run.started", func(p object) { p["transport"] = "mcp" }), start).
+			also("delivery of \"run.started", requirements.WebhooksEventVerbatim),
 	}
 }

@@ -102,7 +102,8 @@ func modeFaults() []Fault {
 				if r.URL.Query().Get("streamMode") == "debug" {
 					tamper.SetQuery(r, "streamMode", "none")
 				}
-			}), mode).closing(requirements.EventsDebugComplete),
+			}), mode).closing(requirements.EventsDebugComplete).
+			closing(requirements.ReplayDivergedStreamed),
 		wire("stream-mode-served-not-listed", "The refusal of a streamMode leaves out one that is served.",
 			"200", supported(func(list []any) any { return []any{"updates"} }), mode),
 		wire("stream-mode-other-code", "A streamMode the host does not know is refused with the general code.",
@@ -168,7 +169,8 @@ func frameFaults() []Fault {
 					return
 				}
 				next.ServeHTTP(w, r)
-			}), projection, requirements.EventsSseCloseAfterTerminal, requirements.RunsResponseLinks, requirements.EventsUpdatesMode),
+			}), projection, requirements.EventsSseCloseAfterTerminal, requirements.RunsResponseLinks, requirements.EventsUpdatesMode).
+			also("no event within", requirements.RunsForkChild),
 	}
 }
 

@@ -43,26 +43,32 @@ func versionFaults() []Fault {
 			requirements.R0172PreferredVersionDefaultMember, requirements.VersioningSingleMajorTwin),
 		wire("protocol-version-leading-zero", "A member of protocolVersions has a leading zero.",
 			"2.01", listing("2.0", "2.01"),
-			requirements.R0172PreferredVersionDefaultMember).closing(requirements.VersioningSingleMajorTwin),
+			requirements.R0172PreferredVersionDefaultMember).closing(requirements.VersioningSingleMajorTwin).
+			also("406 protocol_version_unsupported with protocolVersions", requirements.R0176WellKnownOneResource),
 		wire("headerless-served-as-v1", "A discovery request without a version gets the document of version 1.",
 			"1.0", tamper.Answers(tamper.And(tamper.Discovery, headerless), func(_ *http.Request, a *tamper.Answer) {
 				a.Header.Set("OpenWOP-Version", "1.0")
 				a.SetJSON(version1())
 			}),
-			requirements.R0172PreferredVersionDefaultHeaderless),
+			requirements.R0172PreferredVersionDefaultHeaderless).
+			also("200 application/json with protocolVersions [\"1.4\",\"2.0\"]", requirements.R0176WellKnownOneResource),
 		wire("headerless-refused", "A discovery request without a version is refused.",
 			"400 validation_error", refuseInstead(tamper.And(tamper.Discovery, headerless), 200, 400, "validation_error"),
-			requirements.R0172PreferredVersionDefaultHeaderless),
+			requirements.R0172PreferredVersionDefaultHeaderless).
+			also("400 validation_error with protocolVersions absent and", requirements.R0176WellKnownOneResource),
 		wire("overlap-prefers-2", "A host that still lists a 1.x version prefers a 2.x version.",
 			`"2.0"`, overlap(),
 			requirements.R0172PreferredVersionDefaultOverlap).
-			blocking(requirements.R0172DualStackNegotiationCrossMajorRead).closing(requirements.VersioningSingleMajorTwin),
+			blocking(requirements.R0172DualStackNegotiationCrossMajorRead).closing(requirements.VersioningSingleMajorTwin).
+			also("X-openwop-Webhook-Id with the value of OpenWOP-Webhook-Id", requirements.WebhooksDualEmission).
+			blocking(requirements.PersistenceV1WireInverted),
 		wire("minor-spelling-refused", "A request for 2.0 is refused although 2 is served.",
 			"406", tamper.Answers(asks("2.0"), func(_ *http.Request, a *tamper.Answer) {
 				a.Refuse(http.StatusNotAcceptable, "protocol_version_unsupported", "no such version")
 				a.SetJSON(object{"error": "protocol_version_unsupported", "message": "no such version", "details": object{"protocolVersions": []any{"2.0"}}})
 			}),
-			requirements.R0172VersionHeaderHonored),
+			requirements.R0172VersionHeaderHonored).
+			also("406 protocol_version_unsupported with protocolVersions", requirements.R0176WellKnownOneResource),
 		wire("unlisted-major-served", "A request for a major the host does not list is served as major 2.",
 			"200", unlisted,
 			requirements.R0172VersionHeaderHonored, requirements.R0172DualStackNegotiationUnlistedMajor),
@@ -206,13 +212,16 @@ func eraFaults() []Fault {
 	return []Fault{
 		wire("snapshot-without-era", "A snapshot has no eventLogSchemaVersion.",
 			"eventLogSchemaVersion", stamp(always, nil),
-			requirements.R0176EraKey, requirements.R0176EraKeyDiscovery, requirements.R0176EraStampUniversal, requirements.RunsSnapshotValid),
+			requirements.R0176EraKey, requirements.R0176EraKeyDiscovery, requirements.R0176EraStampUniversal, requirements.RunsSnapshotValid).
+			also("eventLogSchemaVersion absent on a replay fork of a run of|eventLogSchemaVersion absent", requirements.PersistenceForkStamped, requirements.PersistenceAbsentEraReads2),
 		wire("snapshot-era-as-text", "The eventLogSchemaVersion of a snapshot is a string.",
 			"eventLogSchemaVersion", stamp(always, "3"),
-			requirements.R0176EraKey, requirements.R0176EraKeyDiscovery, requirements.R0176EraStampUniversal, requirements.RunsSnapshotValid),
+			requirements.R0176EraKey, requirements.R0176EraKeyDiscovery, requirements.R0176EraStampUniversal, requirements.RunsSnapshotValid).
+			also("eventLogSchemaVersion \"3\" on a replay fork of a run of era 2|eventLogSchemaVersion \"3", requirements.PersistenceForkStamped, requirements.PersistenceAbsentEraReads2),
 		wire("new-runs-stamped-as-v1", "Runs created under major 2 are stamped as of the era of version 1.",
 			"2", stamp(always, 2),
-			requirements.R0176EraStampUniversal, requirements.R0176EraKeyDiscovery),
+			requirements.R0176EraStampUniversal, requirements.R0176EraKeyDiscovery).
+			also("eventLogSchemaVersion 2 on a replay fork of a run of era 2", requirements.PersistenceForkStamped),
 		wire("failed-runs-stamped-as-v1", "Only runs that failed are stamped as of the era of version 1.",
 			"2", stamp(func(doc object) bool { return doc["status"] == "failed" }, 2),
 			requirements.R0176EraStampUniversal),

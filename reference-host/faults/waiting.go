@@ -53,11 +53,15 @@ func waitingFaults() []Fault {
 		wire("external-wait-reads-as-input", "A run that waits for an external event reads as waiting for input.",
 			"waiting-input", tamper.Chain(everySnapshot(status("waiting-input")), pollShows(status("waiting-input"))), external),
 		wire("external-wait-reads-as-running", "A run that waits for an external event reads as running.",
-			"running", tamper.Chain(everySnapshot(status("running")), pollShows(status("running"))), external),
+			"running", tamper.Chain(everySnapshot(status("running")), pollShows(status("running"))), external).
+			also("status while suspended on external-event \"running", requirements.InterruptWaitingStatus).
+			blocking(requirements.InterruptPayload, requirements.InterruptPayloadVerbatim, requirements.InterruptNoCredentialSolicited, requirements.InterruptKeyOnce, requirements.InterruptResumeSchemaEnforced, requirements.InterruptResolvedRecorded, requirements.InterruptTokenInspects, requirements.InterruptTokenSpentResolved, requirements.ErrorsResolvedInterruptConflict),
 		wire("external-wait-without-node", "A run that waits does not say at which node.",
-			"currentNodeId", snapshot(waiting(func(doc object) { delete(doc, "currentNodeId") })), external),
+			"currentNodeId", snapshot(waiting(func(doc object) { delete(doc, "currentNodeId") })), external).
+			also("currentNodeId absent", requirements.InterruptWaitingStatus),
 		wire("external-wait-at-other-node", "A run that waits names a node that does not.",
-			"currentNodeId", snapshot(waiting(func(doc object) { doc["currentNodeId"] = "start" })), external),
+			"currentNodeId", snapshot(waiting(func(doc object) { doc["currentNodeId"] = "start" })), external).
+			also("currentNodeId \"start", requirements.InterruptWaitingStatus),
 		wire("external-wait-polled-as-running", "A poll says that a run which waits for an external event waits for approval.",
 			"status of a poll", pollShows(status("waiting-approval")), external),
 		wire("external-wait-streamed-as-other", "A stream of snapshots says that a run which waits for an external event waits for approval.",

@@ -139,7 +139,8 @@ func selectionFaults() []Fault {
 				if list, ok := doc["events"].([]any); ok && len(list) == 1 && list[0] == "run.completed" {
 					doc["events"] = append(list, "node.completed")
 				}
-			}), requirements.WebhooksEventsFilter),
+			}), requirements.WebhooksEventsFilter).
+			also("records of one delivery 2", requirements.R0173WebhookDurableDeliveryDeadLetter),
 		made("webhook-tenants-mixed", "A subscription receives the events of other tenants too.", "of run", othersToo(), isolation),
 		wire("webhook-tags-ignored", "The tags of a subscription mean nothing.", "with other tags|without tags",
 			askingHook(func(doc object) {

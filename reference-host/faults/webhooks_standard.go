@@ -195,14 +195,16 @@ func verificationFaults() []Fault {
 			outbound.Verifying(func(_ context.Context, e referencehost.Effect, _ referencehost.Sender) (*referencehost.Outcome, error) {
 				return outbound.Consent(e), nil
 			}),
-			verification, redirect).blocking(request),
+			verification, redirect).blocking(request).
+			blocking(requirements.WebhooksRegistrationIdempotent),
 		outcome("webhook-endpoint-any-2xx", "An endpoint that answers a 2xx wants the deliveries.", "201",
 			func(e referencehost.Effect, o *referencehost.Outcome) *referencehost.Outcome {
 				if o != nil && o.Status < 300 {
 					return outbound.Consent(e)
 				}
 				return o
-			}, verification),
+			}, verification).
+			blocking(requirements.WebhooksRegistrationIdempotent),
 		outcome("webhook-endpoint-any-status", "An endpoint that knows the challenge wants the deliveries, whatever its status.", "201",
 			func(_ referencehost.Effect, o *referencehost.Outcome) *referencehost.Outcome {
 				if o != nil && o.Status >= 400 {
@@ -234,7 +236,8 @@ func verificationFaults() []Fault {
 				if doc["error"] == "webhook_endpoint_unverified" {
 					doc["error"] = "webhook_url_rejected"
 				}
-			}), verification, redirect),
+			}), verification, redirect).
+			blocking(requirements.WebhooksRegistrationIdempotent),
 		made("webhook-verified-twice", "An endpoint is asked twice.", "one verification request",
 			outbound.Verifying(func(ctx context.Context, e referencehost.Effect, next referencehost.Sender) (*referencehost.Outcome, error) {
 				_, _ = next.Send(ctx, e) // the second answer counts

@@ -44,7 +44,7 @@ func (r *FaultReport) OK() bool { return r.Killed == r.Total && len(r.Collateral
 //
 // That a fault is killed is seen on a host that has it alone, with the scenarios
 // of the rows it declares. That it turns nothing else is seen with the whole suite,
-// several faults in one host at a time: see narrow. Few faults, and all of them with
+// several faults in one host at a time: see measureTogether. Few faults, and all of them with
 // Options.Alone, are measured by themselves with the whole suite.
 //
 // The error says why nothing could be proved; a fault that survives is part of
@@ -60,11 +60,10 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	}
 	defer p.close()
 	l := newFaultLedger(o.Faults)
-	if o.Own || !o.Alone && len(o.Faults) > fewChanges {
-		err = p.killed(ctx, l)
-	}
-	if err == nil && !o.Own {
-		err = p.nothingElse(ctx, l)
+	if o.Own || !p.apart(len(o.Faults)) {
+		err = p.faultsTogether(ctx, l)
+	} else {
+		err = p.faultsApart(ctx, l, everything(len(o.Faults)))
 	}
 	return l.report(), err
 }
@@ -122,76 +121,70 @@ func declared(f faults.Fault) []requirements.ID {
 	return slices.Concat(f.Breaks, f.Blocks, f.Opens, f.Closes, f.Relaxes)
 }
 
-// killed measures every fault with the scenarios of its own rows.
-func (p *prover) killed(ctx context.Context, l *faultLedger) error {
-	for _, mortal := range []bool{true, false} {
-		var changes []change
-		var which []int
-		for i, f := range l.faults {
-			c := p.changeOf(f)
-			c.suite = p.scenariosOf(c.declares)
-			if c.mortal == mortal {
-				changes, which = append(changes, c), append(which, i)
-			}
-		}
-		err := p.each(ctx, changes, func(n int, m *measurement) bool {
-			survived, collateral := judgeFault(l.faults[which[n]], p.unchanged(changes[n]), m)
-			return l.record(which[n], survived, collateral)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nothingElse measures the faults with the whole suite. Those that are known to be
-// killed can only lose by it; the others, whose rows may stand on what other
-// scenarios leave behind, are judged anew. A fault that is known to be killed on a
-// host that dies is not killed again.
-func (p *prover) nothingElse(ctx context.Context, l *faultLedger) error {
-	changes := make([]change, len(l.faults))
-	known := make([]bool, len(l.faults))
-	var mortals, others []int
+// faultsTogether measures every fault with the scenarios of its own rows, and
+// several of them at a time with the whole suite. What the first does not prove is
+// judged by the whole suite alone: its rows may stand on what other scenarios leave
+// behind.
+func (p *prover) faultsTogether(ctx context.Context, l *faultLedger) error {
+	own, whole := make([]change, len(l.faults)), make([]change, len(l.faults))
 	for i, f := range l.faults {
-		changes[i], known[i] = p.changeOf(f), l.proved(i)
-		changes[i].apart = !known[i]
-		if changes[i].mortal = changes[i].mortal && !known[i]; changes[i].mortal {
-			mortals = append(mortals, i)
-		} else {
-			others = append(others, i)
-		}
+		own[i], whole[i] = p.changeOf(f), p.changeOf(f)
+		own[i].suite = p.scenariosOf(own[i].declares)
+		whole[i].mortal = false
 	}
-	alone := func(i int, m *measurement) bool {
-		survived, collateral := judgeFault(l.faults[i], p.unchanged(changes[i]), m)
-		if known[i] && p.kills(l.faults[i].Breaks, l.faults[i].Opens) {
-			survived = nil // it takes a kill to see it
-		}
-		return l.record(i, survived, collateral)
+	if p.options.Own {
+		whole = nil
 	}
-	fits := func(members []int, m *measurement) bool {
+	strays := func(members []int, m *measurement) []requirements.ID {
 		var all []faults.Fault
 		for _, i := range members {
 			all = append(all, l.faults[i])
 		}
-		return p.asDeclared(all, m)
+		return p.undeclared(all, m)
 	}
-	if err := p.narrow(ctx, changes, mortals, fits, alone); err != nil {
+	found, err := p.measureTogether(ctx, whole, strays, own, func(i int, m *measurement) bool {
+		survived, collateral := judgeFault(l.faults[i], p.unchanged(own[i]), m)
+		return l.record(i, survived, collateral)
+	})
+	if err != nil || p.options.Own {
 		return err
 	}
-	return p.narrow(ctx, changes, others, fits, alone)
+	for i := range l.faults {
+		if !l.proved(i) {
+			found[i] = nil
+		}
+	}
+	return p.faultsApart(ctx, l, found)
 }
 
-// asDeclared reports whether every row that turned went where a fault of those in
-// the host sends it.
-func (p *prover) asDeclared(members []faults.Fault, m *measurement) bool {
-	if m.err != nil || len(m.suite) > 0 {
-		return false
+// faultsApart measures faults each by itself. One that a killed host is known to
+// show is not killed again.
+func (p *prover) faultsApart(ctx context.Context, l *faultLedger, s suspects) error {
+	changes, known := make([]change, len(l.faults)), make([]bool, len(l.faults))
+	for i, f := range l.faults {
+		changes[i], known[i] = p.changeOf(f), l.proved(i)
+		changes[i].mortal = changes[i].mortal && !known[i]
 	}
-	return !slices.ContainsFunc(p.baseline.rows, func(was row) bool {
-		is := m.byID[was.id]
-		return is.result != was.result && !slices.ContainsFunc(members, func(f faults.Fault) bool { return sends(f, is) })
+	return p.measureApart(ctx, changes, s, func(i int, m *measurement) bool {
+		survived, collateral := judgeFault(l.faults[i], p.unchanged(changes[i]), m)
+		if known[i] && p.changeOf(l.faults[i]).mortal {
+			survived = nil // it takes a kill to see it
+		}
+		return l.record(i, survived, collateral)
 	})
+}
+
+// undeclared are the rows that turned and that no fault of those in the host sends
+// where they went.
+func (p *prover) undeclared(members []faults.Fault, m *measurement) []requirements.ID {
+	var out []requirements.ID
+	for _, was := range p.baseline.rows {
+		is := m.byID[was.id]
+		if is.result != was.result && !slices.ContainsFunc(members, func(f faults.Fault) bool { return sends(f, is) }) {
+			out = append(out, was.id)
+		}
+	}
+	return out
 }
 
 // sends reports whether a fault declares what was found of a row.
@@ -202,7 +195,8 @@ func sends(f faults.Fault, is row) bool {
 	case bundle.Blocked:
 		return slices.Contains(f.Blocks, is.id)
 	case bundle.Inapplicable:
-		return slices.Contains(f.Closes, is.id) || slices.Contains(f.Relaxes, is.id)
+		return slices.Contains(f.Closes, is.id) || slices.Contains(f.Relaxes, is.id) ||
+			slices.Contains(f.Breaks, is.id) && recommended(is.id) && f.Explains(is.detail)
 	case bundle.ExecutedPass:
 		return slices.Contains(f.Opens, is.id) || slices.Contains(f.Relaxes, is.id)
 	}

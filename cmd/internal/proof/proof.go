@@ -31,9 +31,9 @@ import (
 // answer as it is alone, and many wait.
 const (
 	// DefaultParallel is the number of hosts that work at a time.
-	DefaultParallel = 8
+	DefaultParallel = 4
 	// waitingPerWorking is how many hosts exist at a time for each that works.
-	waitingPerWorking = 6
+	waitingPerWorking = 12
 	// testsAtATime is wide enough for every test of the suite that waits.
 	testsAtATime = 64
 	// stillWaiting is how many quick tests a host may have before it that only
@@ -41,9 +41,9 @@ const (
 	stillWaiting = 8
 	// collectAt is how far, in percent, the heap may grow between collections.
 	collectAt = 200
-	// killedAtATime hosts come back from the dead at a time: how soon they do is
-	// what is measured of them.
-	killedAtATime = 3
+	// againAtATime hosts are looked at once more at a time: so few that none is late
+	// for the others.
+	againAtATime = 4
 	// workingAtMost ends the work of a host on which most tests wait.
 	workingAtMost = 8 * time.Second
 )
@@ -93,7 +93,6 @@ type change struct {
 	suite    []harness.Scenario // what is run, nil for everything the options name
 	mortal   bool               // measured on a host that is killed
 	declares []requirements.ID  // rows it says something about
-	apart    bool               // never put into a host with others
 }
 
 // prover measures hosts.
@@ -229,6 +228,7 @@ func (p *prover) measure(ctx context.Context, c change, waiting func()) *measure
 		Recovery:    recovery,
 		Relaxations: testnet.Relaxations(config),
 		Progress:    newWork(suite, waiting),
+		Unrecorded:  true,
 	})
 	if err != nil {
 		return &measurement{err: err}
@@ -247,7 +247,7 @@ func (p *prover) measure(ctx context.Context, c change, waiting func()) *measure
 
 // each measures the changes side by side and hands each measurement to judge,
 // which says whether the proof holds. What does not hold is measured once more
-// with nothing beside it: a machine under load makes hosts late, and only what a
+// with little beside it: a machine under load makes hosts late, and only what a
 // change does on its own counts. It ends early with the context.
 func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m *measurement) bool) error {
 	p.mu.Lock()
@@ -255,12 +255,8 @@ func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m
 	p.mu.Unlock()
 	// Much of the time would go into collecting what hosts leave behind.
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
-	atWork, atAll := p.options.Parallel, p.options.Parallel*waitingPerWorking
-	if slices.ContainsFunc(changes, func(c change) bool { return c.mortal }) {
-		atWork, atAll = killedAtATime, killedAtATime
-	}
-	working := make(chan struct{}, atWork)
-	existing := make(chan struct{}, atAll)
+	working := make(chan struct{}, p.options.Parallel)
+	existing := make(chan struct{}, p.options.Parallel*waitingPerWorking)
 	var hosts sync.WaitGroup
 	var mu sync.Mutex
 	var again []int
@@ -290,26 +286,31 @@ func (p *prover) each(ctx context.Context, changes []change, judge func(i int, m
 	}
 	hosts.Wait()
 	slices.Sort(again)
+	few := make(chan struct{}, againAtATime)
 	for _, i := range again {
-		if ctx.Err() != nil {
-			break
-		}
-		started := time.Now()
-		m := p.measure(ctx, changes[i], func() {})
-		if ctx.Err() == nil {
-			proved := judge(i, m)
-			p.report(Step{ID: changes[i].id, Proved: proved, Elapsed: time.Since(started)})
-		}
+		few <- struct{}{}
+		hosts.Go(func() {
+			defer func() { <-few }()
+			if ctx.Err() != nil {
+				return
+			}
+			started := time.Now()
+			m := p.measure(ctx, changes[i], func() {})
+			if ctx.Err() == nil {
+				p.report(Step{ID: changes[i].id, Proved: judge(i, m), Elapsed: time.Since(started)})
+			}
+		})
 	}
+	hosts.Wait()
 	return ctx.Err()
 }
 
-// startOrder puts the slow changes first.
+// startOrder puts the slow changes first, and those of hosts that are killed.
 func startOrder(changes []change) []int {
 	var order []int
 	for _, slow := range []bool{true, false} {
 		for i := range changes {
-			if changes[i].slow == slow {
+			if (changes[i].slow || changes[i].mortal) == slow {
 				order = append(order, i)
 			}
 		}

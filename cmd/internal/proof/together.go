@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -17,53 +18,90 @@ const (
 	// togetherAtMost changes are put into one host, each of which declares at most
 	// quietRows rows: what turns more takes others' ground away. At most
 	// decoratedAtMost of them change what the host is made of.
-	togetherAtMost  = 8
+	togetherAtMost  = 10
 	quietRows       = 5
 	decoratedAtMost = 3
 )
 
-// narrow measures the chosen changes with the whole suite, several to a host. fits
-// says whether what was found is what the members of a host declare together. Those
-// of a host that does not fit are divided, down to each by itself, of which alone
-// says whether it is proved. Each by itself is also what is done when they are few,
-// and when the options say so.
+// suspects are the changes that have to be looked at by themselves, each with the
+// rows to look for; no rows stand for the whole suite.
+type suspects map[int][]requirements.ID
+
+// measureTogether measures changes with the whole suite, several to a host. strays
+// names the rows that turned though no member of a host declares it; each member of
+// such a host is suspected of having turned them. All members of a host that could
+// not be measured are suspected of anything.
 //
 // A row that one member declares can hide that another turns it too.
-func (p *prover) narrow(ctx context.Context, changes []change, chosen []int, fits func(members []int, m *measurement) bool, alone func(i int, m *measurement) bool) error {
-	groups := p.deal(changes, chosen)
-	for len(groups) > 0 {
-		hosts := make([]change, len(groups))
-		for n, members := range groups {
-			hosts[n] = together(changes, members)
-		}
-		var mu sync.Mutex
-		var next [][]int
-		err := p.each(ctx, hosts, func(n int, m *measurement) bool {
-			members := groups[n]
-			if len(members) == 1 {
-				return alone(members[0], m)
-			}
-			if !fits(members, m) {
-				mu.Lock()
-				defer mu.Unlock()
-				next = append(next, members[:len(members)/2], members[len(members)/2:])
-			}
-			return true
-		})
-		if err != nil {
-			return err
-		}
-		groups = next
+//
+// What beside lists is measured at the same time, and handed to judge.
+func (p *prover) measureTogether(ctx context.Context, changes []change, strays func(members []int, m *measurement) []requirements.ID,
+	beside []change, judge func(i int, m *measurement) bool,
+) (suspects, error) {
+	groups := deal(changes)
+	hosts := slices.Clone(beside)
+	for _, members := range groups {
+		hosts = append(hosts, together(changes, members))
 	}
-	return nil
+	var mu sync.Mutex
+	found := suspects{}
+	err := p.each(ctx, hosts, func(n int, m *measurement) bool {
+		if n < len(beside) {
+			return judge(n, m)
+		}
+		members := groups[n-len(beside)]
+		measured := m.err == nil && len(m.suite) == 0
+		var rows []requirements.ID
+		if measured {
+			rows = strays(members, m)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, i := range members {
+			if !measured {
+				found[i] = nil
+			} else if len(rows) > 0 {
+				found[i] = rows
+			}
+		}
+		return true
+	})
+	return found, err
+}
+
+// measureApart measures the suspects each by itself with the scenarios of the rows
+// to look for and of its own.
+func (p *prover) measureApart(ctx context.Context, changes []change, s suspects, judge func(i int, m *measurement) bool) error {
+	var hosts []change
+	which := slices.Sorted(maps.Keys(s))
+	for _, i := range which {
+		c := changes[i]
+		if rows := s[i]; len(rows) > 0 {
+			c.suite = p.scenariosOf(slices.Concat(rows, c.declares))
+		}
+		hosts = append(hosts, c)
+	}
+	return p.each(ctx, hosts, func(n int, m *measurement) bool { return judge(which[n], m) })
+}
+
+// apart reports whether every change is to be measured by itself with the whole suite.
+func (p *prover) apart(changes int) bool { return p.options.Alone || changes <= fewChanges }
+
+// everything suspects every change of anything.
+func everything(changes int) suspects {
+	s := suspects{}
+	for i := range changes {
+		s[i] = nil
+	}
+	return s
 }
 
 // deal puts changes that declare different rows together. Neighbours in the list,
 // which tend to be alike, go to different groups.
-func (p *prover) deal(changes []change, chosen []int) [][]int {
+func deal(changes []change) [][]int {
 	var quiet, single []int
-	for _, i := range chosen {
-		if c := changes[i]; p.options.Alone || len(chosen) <= fewChanges || len(c.declares) > quietRows || c.mortal || c.apart {
+	for i, c := range changes {
+		if len(c.declares) > quietRows || c.mortal || c.basePath != "" {
 			single = append(single, i)
 		} else {
 			quiet = append(quiet, i)

@@ -29,13 +29,14 @@ func TestDeal(t *testing.T) {
 		if i%10 == 0 {
 			c.declares = append(c.declares, "a", "b", "c", "d", "e")
 		}
-		c.apart, c.mortal = i == 7, i == 9
+		c.mortal = i == 9
+		if i == 7 {
+			c.basePath = "/below"
+		}
 		changes = append(changes, c)
 	}
-	p := &prover{}
-	chosen := all(len(changes))
-	groups := p.deal(changes, chosen)
-	assert.ElementsMatch(t, chosen, slices.Concat(groups...))
+	groups := deal(changes)
+	assert.ElementsMatch(t, all(len(changes)), slices.Concat(groups...))
 	assert.Less(t, len(groups), 45)
 	for _, g := range groups {
 		rows, decorated := map[requirements.ID]bool{}, 0
@@ -48,19 +49,12 @@ func TestDeal(t *testing.T) {
 				assert.False(t, rows[id], "%v share %s", g, id)
 				rows[id] = true
 			}
-			if c.apart || c.mortal || len(c.declares) > quietRows {
+			if c.basePath != "" || c.mortal || len(c.declares) > quietRows {
 				assert.Len(t, g, 1)
 			}
 		}
 		assert.LessOrEqual(t, len(g), togetherAtMost)
 		assert.LessOrEqual(t, decorated, decoratedAtMost)
-	}
-
-	for _, g := range (&prover{options: Options{Alone: true}}).deal(changes, chosen) {
-		assert.Len(t, g, 1)
-	}
-	for _, g := range p.deal(changes, chosen[:fewChanges]) {
-		assert.Len(t, g, 1)
 	}
 }
 

@@ -30,7 +30,7 @@ type Broken struct {
 func (r *VariantReport) OK() bool { return r.Held == r.Total && len(r.Broken) == 0 }
 
 // Variants gives the reference host each freedom and runs the whole suite on
-// it, several freedoms in one host at a time: see narrow. Few of them, and all with
+// it, several freedoms in one host at a time: see measureTogether. Few of them, and all with
 // Options.Alone, are measured by themselves. Errors are as for [Faults].
 func Variants(ctx context.Context, o Options) (*VariantReport, error) {
 	if o.Variants == nil {
@@ -42,44 +42,44 @@ func Variants(ctx context.Context, o Options) (*VariantReport, error) {
 	}
 	defer p.close()
 	changes := make([]change, len(o.Variants))
-	var mortals, others []int
 	for i, v := range o.Variants {
-		changes[i] = change{id: v.ID, basePath: v.BasePath, apart: v.BasePath != "", wrap: v.Wrap, decorate: v.Decorate,
+		changes[i] = change{id: v.ID, basePath: v.BasePath, wrap: v.Wrap, decorate: v.Decorate,
 			declares: slices.Concat(v.Relaxes, v.Opens), mortal: p.kills(v.Opens, v.Relaxes)}
-		if changes[i].mortal {
-			mortals = append(mortals, i)
-		} else {
-			others = append(others, i)
-		}
 	}
 	broken := make([][]Broken, len(o.Variants))
 	held := make([]bool, len(o.Variants))
 	var mu sync.Mutex
-	alone := func(i int, m *measurement) bool {
+	judge := func(i int, m *measurement) bool {
 		found := judgeVariant(o.Variants[i], p.unchanged(changes[i]), m)
 		mu.Lock()
 		defer mu.Unlock()
 		broken[i], held[i] = found, len(found) == 0
 		return held[i]
 	}
-	fits := func(members []int, m *measurement) bool {
+	// strays are the rows that changed beyond what the members together allow.
+	strays := func(members []int, m *measurement) []requirements.ID {
 		var all variants.Variant
 		for _, i := range members {
 			all.Relaxes = append(all.Relaxes, o.Variants[i].Relaxes...)
 			all.Opens = append(all.Opens, o.Variants[i].Opens...)
 		}
-		if len(judgeVariant(all, p.baseline, m)) > 0 {
-			return false
+		var rows []requirements.ID
+		for _, b := range judgeVariant(all, p.unchanged(changes[members[0]]), m) {
+			rows = append(rows, b.Requirement)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for _, i := range members {
-			held[i] = true
+			held[i] = len(rows) == 0
 		}
-		return true
+		return rows
 	}
-	if err = p.narrow(ctx, changes, mortals, fits, alone); err == nil {
-		err = p.narrow(ctx, changes, others, fits, alone)
+	suspected := everything(len(changes))
+	if !p.apart(len(changes)) {
+		suspected, err = p.measureTogether(ctx, changes, strays, nil, nil)
+	}
+	if err == nil {
+		err = p.measureApart(ctx, changes, suspected, judge)
 	}
 	report := &VariantReport{Total: len(o.Variants), Broken: append([]Broken{}, slices.Concat(broken...)...)}
 	for _, ok := range held {
@@ -97,7 +97,10 @@ func judgeVariant(v variants.Variant, before, after *measurement) []Broken {
 	}
 	var out []Broken
 	for _, was := range before.rows {
-		is := after.byID[was.id]
+		is, measured := after.byID[was.id]
+		if !measured {
+			continue // of a scenario that was not run
+		}
 		want := was.result
 		if slices.Contains(v.Opens, was.id) {
 			want = bundle.ExecutedPass
@@ -105,7 +108,7 @@ func judgeVariant(v variants.Variant, before, after *measurement) []Broken {
 		if is.result == want {
 			continue
 		}
-		relaxed := slices.Contains(v.Relaxes, was.id) && is.result != bundle.ExecutedFail && is.result != bundle.Blocked && is.result != ""
+		relaxed := slices.Contains(v.Relaxes, was.id) && is.result != bundle.ExecutedFail && is.result != bundle.Blocked
 		if !relaxed {
 			out = append(out, Broken{Variant: v.ID, Requirement: was.id, Before: was.result, After: is.result, Detail: is.detail})
 		}
