@@ -191,11 +191,13 @@ func eventFaults() []Fault {
 			"1|divergedAtSeq|frame 0", shifted(), sequence, requirements.R0171PollCursorV2FromFirst, requirements.RunsDiffPure, requirements.EventsMixedOrder,
 			requirements.EventsMessagesChunks).
 			also("event 4 node.started with the timestamp of the source's|delivery of \"run.started|event 8 run.completed|event 3 node.completed, event 4 run.completed|replay.diverged with originalEventId|absent at sequence 0, where run.started, in version 2|sequences [1 2 3 4 5 6]|event 1 run.started with timestamp|no event at sequence 0|event at 0 null, before event at 0 null|200 application/json: \"run.started\" where it was stored", requirements.R0170ForkPrefixBoundary, requirements.WebhooksEventVerbatim, requirements.WebhooksAtLeastOnce, requirements.WebhooksBranchDelivered, requirements.ReplayDivergedReported, requirements.R0176V1EventsTranslatedPoll, requirements.R0176V1EventsTranslatedSse, requirements.R0176V1EventsTranslatedFork, requirements.PersistenceSequenceVerbatim, requirements.PersistenceFieldsPassThrough, requirements.PersistencePayloadCarried, requirements.R0176VendorTypePassthrough, requirements.PersistenceReadsAlike, requirements.PersistencePinVerbatim).
-			blocking(requirements.WebhooksReplaySilent, requirements.ReplayForkBeyondTerminal, requirements.ReplayPrefixEnvelope),
+			blocking(requirements.WebhooksReplaySilent, requirements.ReplayForkBeyondTerminal, requirements.ReplayPrefixEnvelope).
+			also("absent at sequence 0, where run.started", requirements.R0176Era2AppendVocabulary),
 		wire("log-compacted-on-cancel", "The log of a cancelled run no longer holds all that was read from it before.",
 			"event 1 of the log|the attempt that was cut|every event of the log", compacted(), sequence, requirements.RunsPauseImmediateCut,
 			requirements.EventsDebugComplete).
-			blocking(requirements.ReplaySourceMissing, requirements.ReplaySourceMissingNoEffect, requirements.ReplayOutcomeOrdinal),
+			blocking(requirements.ReplaySourceMissing, requirements.ReplaySourceMissingNoEffect, requirements.ReplayOutcomeOrdinal).
+			also("node.cancelled after sequence", requirements.R0176Era2AppendVocabulary),
 		wire("event-node-id-malformed", "The nodeId of an event holds a space.",
 			"nodeId", ofType("node.started", func(e object) { e["nodeId"] = "node 1" }),
 			requirements.R0170IdGrammarEvents, envelope),

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"wopcert/fixtures"
@@ -194,12 +196,7 @@ func controlVariants() []Variant {
 			})),
 		grant("pause-cut-not-named", doc, pausing, "run.paused does not say which node it cut.",
 			payload("run.paused", func(p object) { delete(p, "interruptedNodeId"); delete(p, "interruptedAttempt") })),
-		grant("pause-default-not-logged", doc, pausing, "run.paused names the policy only where it is not the default.",
-			payload("run.paused", func(p object) {
-				if p["drainPolicy"] == "drain-current-node" {
-					delete(p, "drainPolicy")
-				}
-			})),
+		grant("pause-default-not-logged", doc, pausing, "run.paused names no policy where the request named none.", unnamedPolicy()),
 		grant("attempts-not-counted", doc, pausing, "node.started does not say which attempt it is.",
 			payload("node.started", func(p object) { delete(p, "attempt") })).unsent(),
 		grant("resume-with-more", doc, pausing, "run.resumed says more than that.",
@@ -337,4 +334,40 @@ func browserVariants() []Variant {
 		grant("seams-advertised-and-gated", "conformance.md", "The seams profile", "The host names the profile and mounts its seams for operators alone.",
 			document(func(doc object) { doc["conformance"] = object{"seamsProfile": "openwop-conformance-seams-v2"} })),
 	}
+}
+
+// unnamedPolicy leaves the policy out of run.paused where the pause named none: what
+// a pause does name is echoed.
+func unnamedPolicy() tamper.Middleware {
+	return func(next http.Handler) http.Handler {
+		var mu sync.Mutex
+		unnamed := map[string]bool{}
+		asked := tamper.Requests(tamper.PauseRun, func(r *http.Request) {
+			body, _ := tamper.BodyJSON(r)
+			segment, _, _ := strings.Cut(tamper.RunSegment(r), ":")
+			mu.Lock()
+			defer mu.Unlock()
+			unnamed[bareID(segment)] = body["drainPolicy"] == nil
+		})
+		told := event(func(e object) {
+			p, ok := e["payload"].(object)
+			if !ok || e["type"] != "run.paused" {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if unnamed[bareID(text(e["runId"]))] {
+				delete(p, "drainPolicy")
+			}
+		})
+		return tamper.Chain(asked, told)(next)
+	}
+}
+
+// bareID is an id without its tenant, in a body as in a path.
+func bareID(id string) string {
+	if decoded, err := url.PathUnescape(id); err == nil {
+		id = decoded
+	}
+	return id[strings.LastIndex(id, "/")+1:]
 }

@@ -40,7 +40,7 @@ const (
 	// waits: a fault makes some of them wait for what never comes.
 	stillWaiting = 8
 	// collectAt is how far, in percent, the heap may grow between collections.
-	collectAt = 200
+	collectAt = 300
 	// againAtATime hosts are looked at once more at a time: so few that none is late
 	// for the others.
 	againAtATime = 4
