@@ -18,9 +18,9 @@ const (
 	// togetherAtMost changes are put into one host, each of which declares at most
 	// quietRows rows: what turns more takes others' ground away. At most
 	// decoratedAtMost of them change what the host is made of.
-	togetherAtMost  = 10
-	quietRows       = 5
-	decoratedAtMost = 3
+	togetherAtMost  = 12
+	quietRows       = 10
+	decoratedAtMost = 4
 )
 
 // suspects are the changes that have to be looked at by themselves, each with the

@@ -27,7 +27,9 @@ func TestDeal(t *testing.T) {
 			c.decorate = func(*referencehost.Config) {}
 		}
 		if i%10 == 0 {
-			c.declares = append(c.declares, "a", "b", "c", "d", "e")
+			for n := range quietRows {
+				c.declares = append(c.declares, requirements.ID(fmt.Sprintf("%d of %d", n, i)))
+			}
 		}
 		c.mortal = i == 9
 		if i == 7 {
