@@ -106,15 +106,11 @@ type heartbeatState struct {
 // there was one. It says nothing of any run. Its frames have no id, since there is nothing to resume, and it goes on
 // until the listener leaves or the host closes.
 func (h *Host) streamHostEvents(w http.ResponseWriter, r *request) error {
-	if h.streams.Add(1) > h.config.Limits.MaxStreams {
-		h.streams.Add(-1)
-		return h.codes.busy("streams")
-	}
-	defer h.streams.Add(-1)
-	writer, err := sse.Start(w, h.config.Limits.WriteTimeout)
-	if err != nil {
-		return nil // the reader is gone
-	}
+	return h.stream(w, func(writer *sse.Writer) { h.beat(writer, r) })
+}
+
+// beat writes what the heartbeat sees until the listener leaves or the host closes.
+func (h *Host) beat(writer *sse.Writer, r *request) {
 	ticks, leave := h.heartbeat.listen()
 	defer leave()
 	beat := newAlarm(h.clock)
@@ -124,21 +120,21 @@ func (h *Host) streamHostEvents(w http.ResponseWriter, r *request) error {
 		select {
 		case t, open := <-ticks:
 			if !open {
-				return nil
+				return
 			}
 			if err := writeTick(writer, t); err != nil {
-				return nil
+				return
 			}
 		case <-beat.rung:
 			writer.Comment("keep-alive")
 			if err := writer.Flush(); err != nil {
-				return nil
+				return
 			}
 			beat.set(h.config.KeepAlive)
 		case <-h.closing.Done():
-			return nil
+			return
 		case <-r.Context().Done():
-			return nil
+			return
 		}
 	}
 }

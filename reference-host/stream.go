@@ -36,18 +36,22 @@ func (h *Host) streamRunEvents(w http.ResponseWriter, r *request) error {
 	if _, err := log.Read(query.after); err != nil {
 		return err // a log that cannot be read is refused, before there is a stream to break off
 	}
+	return h.stream(w, func(writer *sse.Writer) {
+		s := &subscriber{host: h, log: log, query: query, writer: writer, state: newProjection(log.Run())}
+		if err := s.serve(r); err != nil {
+			h.logger.Debug("a stream ended early", "run", r.id, "error", err)
+		}
+	})
+}
+
+// stream begins one of the streams that the host has at a time, and gives it back when serve returns.
+func (h *Host) stream(w http.ResponseWriter, serve func(*sse.Writer)) error {
+	defer h.streams.Add(-1)
 	if h.streams.Add(1) > h.config.Limits.MaxStreams {
-		h.streams.Add(-1)
 		return h.codes.busy("streams")
 	}
-	defer h.streams.Add(-1)
-	writer, err := sse.Start(w, h.config.Limits.WriteTimeout)
-	if err != nil {
-		return nil // the reader is gone
-	}
-	s := &subscriber{host: h, log: log, query: query, writer: writer, state: newProjection(log.Run())}
-	if err := s.serve(r); err != nil {
-		h.logger.Debug("a stream ended early", "run", r.id, "error", err)
+	if writer, err := sse.Start(w, h.config.Limits.WriteTimeout); err == nil { // else the reader is gone
+		serve(writer)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -51,14 +50,8 @@ func TestClaimsWithoutSubstance(t *testing.T) {
 	for name, handler := range knowsNothing() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mux := http.NewServeMux()
-			mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write(raw)
-			})
-			mux.HandleFunc("/", handler)
 			results, err := harness.Run(t.Context(), harness.Options{
-				BaseURL: serve(t, mux).URL, Corpus: contract(t), Scenarios: contractScenarios(), Timeout: 2 * time.Second, Parallel: 64,
+				BaseURL: claiming(t, raw, handler).URL, Corpus: contract(t), Scenarios: contractScenarios(), Timeout: 2 * time.Second, Parallel: 64,
 				Credentials: harness.Credentials{Primary: "key-of-tenant-a", OtherTenant: "key-of-tenant-b", ReadOnly: "key-that-reads", Production: "key-of-production"},
 			})
 			require.NoError(t, err)

@@ -22,17 +22,11 @@ import (
 // passing are the requirements of interrupts that a host passes.
 func passing(t *testing.T, raw []byte, handler http.Handler, timeout time.Duration) []requirements.ID {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(raw)
-	})
-	mux.Handle("/", handler)
 	target, err := receiver.Start(*testnet.Config())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, target.Close()) })
 	results, err := harness.Run(t.Context(), harness.Options{
-		BaseURL: serve(t, mux).URL, Corpus: contract(t), Scenarios: interruptScenarios(), Timeout: timeout, Parallel: 128,
+		BaseURL: claiming(t, raw, handler).URL, Corpus: contract(t), Scenarios: interruptScenarios(), Timeout: timeout, Parallel: 128,
 		Credentials: harness.Credentials{Primary: "key-of-tenant-a", OtherTenant: "key-of-tenant-b", ReadOnly: "key-that-reads",
 			Approver: "key-of-approver", SecondApprover: "key-of-second-approver", Override: "key-of-override"},
 		Approver: harness.ApproverRefs{Principal: "approver", Group: "group", Role: "role", Override: "override"},

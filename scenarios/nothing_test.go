@@ -68,6 +68,19 @@ func knowsNothing() map[string]http.HandlerFunc {
 	}
 }
 
+// claiming starts a host with a discovery document, whose every other path is a
+// handler's.
+func claiming(t *testing.T, document []byte, rest http.Handler) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(document)
+	})
+	mux.Handle("/", rest)
+	return serve(t, mux)
+}
+
 // serve runs a host whose handlers all end with the test.
 func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	t.Helper()
@@ -175,13 +188,7 @@ func TestHostsThatKnowNothing(t *testing.T) {
 	for name, handler := range knowsNothing() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mux := http.NewServeMux()
-			mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write(raw)
-			})
-			mux.HandleFunc("/", handler)
-			host := serve(t, mux)
+			host := claiming(t, raw, handler)
 			began := time.Now()
 			results, err := harness.Run(t.Context(), harness.Options{
 				BaseURL: host.URL, Corpus: c, Scenarios: All(), Timeout: 3 * time.Second, Parallel: 64,

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -55,14 +54,8 @@ func TestHostsThatPromiseEverything(t *testing.T) {
 	for name, handler := range knowsNothing() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mux := http.NewServeMux()
-			mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write(document.Raw)
-			})
-			mux.HandleFunc("/", handler)
 			results, err := harness.Run(t.Context(), harness.Options{
-				BaseURL: serve(t, mux).URL, Corpus: c, Scenarios: All(), Timeout: time.Second, Parallel: 128,
+				BaseURL: claiming(t, document.Raw, handler).URL, Corpus: c, Scenarios: All(), Timeout: time.Second, Parallel: 128,
 				Credentials: testnet.Credentials(config), Approver: testnet.Approvers(config),
 				Receiver: harness.Receiver{Server: target, Trusted: true},
 			})

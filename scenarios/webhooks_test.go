@@ -56,14 +56,8 @@ func TestWebhooksOfHostsThatKnowNothing(t *testing.T) {
 	for name, handler := range hosts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mux := http.NewServeMux()
-			mux.HandleFunc(harness.WellKnown, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				_, _ = w.Write(raw)
-			})
-			mux.HandleFunc("/", handler)
 			results, err := harness.Run(t.Context(), harness.Options{
-				BaseURL: serve(t, mux).URL, Corpus: contract(t), Scenarios: webhookScenarios(), Timeout: 2 * time.Second, Parallel: 64,
+				BaseURL: claiming(t, raw, handler).URL, Corpus: contract(t), Scenarios: webhookScenarios(), Timeout: 2 * time.Second, Parallel: 64,
 				Credentials: harness.Credentials{Primary: "key-of-tenant-a", OtherTenant: "key-of-tenant-b"},
 				Receiver:    harness.Receiver{Server: target, Trusted: true},
 			})

@@ -60,7 +60,7 @@ func Faults(ctx context.Context, o Options) (*FaultReport, error) {
 	}
 	defer p.close()
 	l := newFaultLedger(o.Faults)
-	if o.Own || !p.apart(len(o.Faults)) {
+	if !p.apart(len(o.Faults)) {
 		err = p.faultsTogether(ctx, l)
 	} else {
 		err = p.faultsApart(ctx, l, everything(len(o.Faults)))
@@ -132,9 +132,6 @@ func (p *prover) faultsTogether(ctx context.Context, l *faultLedger) error {
 		own[i].suite = p.scenariosOf(own[i].declares)
 		whole[i].mortal = false
 	}
-	if p.options.Own {
-		whole = nil
-	}
 	strays := func(members []int, m *measurement) []requirements.ID {
 		var all []faults.Fault
 		for _, i := range members {
@@ -146,7 +143,7 @@ func (p *prover) faultsTogether(ctx context.Context, l *faultLedger) error {
 		survived, collateral := judgeFault(l.faults[i], p.unchanged(own[i]), m)
 		return l.record(i, survived, collateral)
 	})
-	if err != nil || p.options.Own {
+	if err != nil {
 		return err
 	}
 	for i := range l.faults {

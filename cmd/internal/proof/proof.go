@@ -55,7 +55,6 @@ type Options struct {
 	Variants  []variants.Variant // what Variants proves, nil for all
 	Parallel  int                // hosts that work at a time, DefaultParallel when 0
 	Alone     bool               // every change by itself with the whole suite, see Faults and Variants
-	Own       bool               // every fault by itself with the scenarios of its own rows, which sees nothing of others'
 	Progress  func(Step)         // nil for none; calls are serialized
 }
 
